@@ -1,0 +1,159 @@
+"""Every check of an input, and every message about one: what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.utils import check_array
+
+from ._arrays import FloatArray, column_names, is_frame
+
+Labels = npt.NDArray[Any]
+
+
+def check_matrix(X: Any, name: str, *, min_rows: int = 2, finite: bool = True) -> FloatArray:
+    """A dense two-dimensional array of float32 or float64, not copied where it is one already."""
+    if scipy.sparse.issparse(X):
+        raise TypeError(
+            f"{name} is sparse; unshift centres every column, which would fill the matrix. "
+            f"Pass dense data: {name}.toarray(), or reduce it first with TruncatedSVD."
+        )
+    if is_frame(X):
+        _refuse_text_columns(X, name)
+    try:
+        matrix = check_array(
+            X,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=finite,
+            ensure_min_samples=min_rows,
+            input_name=name,
+        )
+    except (ValueError, TypeError) as error:
+        raise type(error)(_explain(error, X, name)) from error
+    return matrix
+
+
+def _refuse_text_columns(X: Any, name: str) -> None:
+    """Name the columns of a frame that hold no numbers."""
+    text = []
+    for column in X.columns:
+        values = X[column]
+        if np.asarray(values[:0]).dtype.kind in "biuf":
+            continue
+        try:
+            np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            text.append(str(column))
+    if text:
+        raise ValueError(
+            f"{name} should hold numbers only, but these columns do not: {', '.join(text)}. "
+            "Drop them or encode them as numbers first."
+        )
+
+
+def _explain(error: Exception, X: Any, name: str) -> str:
+    """scikit-learn's message, with the place of the first bad cell and a remedy."""
+    message = str(error)
+    if "NaN" in message or "infinity" in message:
+        return f"{message.splitlines()[0]} {_first_bad_cell(X, name)}"
+    if "minimum of" in message and "sample" in message:
+        return f"{message} {name} needs at least two rows: its spread is what is being aligned."
+    return message if name in message else f"{name}: {message}"
+
+
+def _first_bad_cell(X: Any, name: str) -> str:
+    values = np.asarray(X, dtype=np.float64)
+    row, column = np.argwhere(~np.isfinite(values))[0]
+    names = column_names(X)
+    where = f"column {names[column]!r}" if names else f"column {column}"
+    return (
+        f"The first is in row {row}, {where}. Expected finite numbers: drop such rows or fill them "
+        f"(sklearn.impute) before aligning {name}."
+    )
+
+
+def check_width(X: FloatArray, width: int, name: str) -> None:
+    """The number of columns is the one that was fitted."""
+    if X.shape[1] != width:
+        raise ValueError(
+            f"{name} has {X.shape[1]} features, but this map was fitted on {width} features. "
+            "Pass the same columns, in the same order, as at fit."
+        )
+
+
+def check_names(X: Any, expected: tuple[str, ...] | None, name: str) -> None:
+    """The columns of a frame are those that were fitted, in the same order."""
+    names = column_names(X)
+    if names is None or expected is None or names == expected:
+        return
+    missing = [n for n in expected if n not in names]
+    extra = [n for n in names if n not in expected]
+    if missing or extra:
+        detail = f"missing {missing[:5]}, unexpected {extra[:5]}"
+    else:
+        detail = "the same names in another order"
+    raise ValueError(
+        f"The feature names of {name} differ from those at fit: {detail}. "
+        f"Expected {list(expected[:5])}{'...' if len(expected) > 5 else ''}; "
+        f"select them with {name}[names]."
+    )
+
+
+def check_weights(weights: Any, n_rows: int, name: str) -> npt.NDArray[np.float64] | None:
+    """Non-negative finite weights, one a row; None where there are none."""
+    if weights is None:
+        return None
+    values = np.asarray(weights, dtype=np.float64)
+    if values.ndim == 0:
+        values = np.full(n_rows, float(values))
+    if values.shape != (n_rows,):
+        raise ValueError(
+            f"{name} should have shape ({n_rows},), one weight a row; got {values.shape}."
+        )
+    if not np.isfinite(values).all() or (values < 0).any():
+        raise ValueError(f"{name} should be finite and not negative.")
+    if np.count_nonzero(values) < 2:
+        raise ValueError(f"{name} leaves fewer than two rows with a weight above zero.")
+    return values
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """One Generator from None, an int, a Generator, or an old RandomState (which is advanced)."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(int(random_state.randint(2**31 - 1)))
+    return np.random.default_rng(random_state)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """A finite number above zero."""
+    number = float(value)
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name} should be a finite number above zero; got {value!r}.")
+    return number
+
+
+def check_components(n_components: Any) -> int | float | str | None:
+    """'auto', None, an int of at least 1 or a share of variance in (0, 1)."""
+    if n_components is None or (isinstance(n_components, str) and n_components == "auto"):
+        return n_components
+    if isinstance(n_components, (int, np.integer)) and not isinstance(n_components, bool):
+        if n_components >= 1:
+            return int(n_components)
+    elif isinstance(n_components, (float, np.floating)) and 0 < n_components < 1:
+        return float(n_components)
+    raise ValueError(
+        "n_components should be 'auto', None (all positive eigenvalues), a whole number of at least 1, "
+        f"or a share of variance above 0 and below 1; got {n_components!r}."
+    )
+
+
+def check_option(value: Any, name: str, options: Sequence[Any]) -> None:
+    """The value is one of those offered."""
+    if not any(
+        value is option or (isinstance(value, str) and value == option) for option in options
+    ):
+        raise ValueError(f"{name} should be one of {', '.join(map(repr, options))}; got {value!r}.")

@@ -1,0 +1,204 @@
+"""One domain as the method sees it, and the decisions that two of them call for together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._arrays import FloatArray, column_names
+from ._checks import check_matrix, check_option, check_weights
+from .affine import AffineMap
+from .moments import Moments, moments
+from .whitening import Whitening, has_outliers, tame_outliers, whiten
+
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+
+# Rows a side that search and report look at; moments see all rows.
+MAX_SAMPLE = 4096
+# "auto" asks for ten rows a dimension: with fewer, whitened rows fill a simplex and MMD says nothing.
+ROWS_PER_DIMENSION = 10
+# "auto" keeps this share of the variance of both domains, in at most this many dimensions.
+AUTO_SHARE, AUTO_COMPONENTS = 0.95, 20
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """Rows (n, d), not copied, with names, weights (n,) and moments; ``sample`` (k,) are the rows to look at."""
+
+    rows: FloatArray
+    names: tuple[str, ...] | None
+    weights: Vector | None
+    moments: Moments
+    sample: Rows
+    effective: float
+    tamed: int = 0
+
+    def sampled(self) -> Matrix:
+        """The sample's rows in float64 (k, d)."""
+        return self.rows[self.sample].astype(np.float64)
+
+
+def read_domain(X: Any, name: str, weights: Any, rng: np.random.Generator) -> Domain:
+    """Check rows and weights, take their moments and a sample."""
+    rows = check_matrix(X, name)
+    w = check_weights(weights, rows.shape[0], f"weights of {name}")
+    stats = moments(rows, w)
+    if not (stats.variances > 0).any():
+        raise ValueError(
+            f"{name} is constant: all its {rows.shape[0]} rows are equal, so it has no spread to align. "
+            "Check that the right columns were passed."
+        )
+    return Domain(
+        rows, column_names(X), w, stats, draw_rows(rows.shape[0], w, rng), _effective(stats, w)
+    )
+
+
+def _effective(stats: Moments, weights: Vector | None) -> float:
+    """Number of rows that the weights stand for: their sum where they are whole, else Kish's."""
+    if weights is None or (weights == np.round(weights)).all():
+        return stats.count
+    return float(weights.sum() ** 2 / (weights @ weights))
+
+
+def draw_rows(
+    n: int, weights: Vector | None, rng: np.random.Generator, most: int = MAX_SAMPLE
+) -> Rows:
+    """At most ``most`` row numbers, in order; a row of weight k is k rows.
+
+    Whole weights are repetitions to the letter; others are drawn systematically, in proportion.
+    """
+    if weights is None:
+        rows = np.arange(n)
+    elif (weights == np.round(weights)).all() and weights.sum() <= 50 * n:
+        rows = np.repeat(np.arange(n), weights.astype(np.intp))
+    else:
+        edges = np.cumsum(weights) / weights.sum()
+        rows = np.searchsorted(edges, (np.arange(n) + rng.uniform()) / n).clip(max=n - 1)
+    if rows.size > most:
+        rows = np.sort(rng.choice(rows, size=most, replace=False))
+    return rows
+
+
+def without_outliers(source: Domain, target: Domain) -> tuple[Domain, Domain]:
+    """Moments of both with far rows weighed down, where either has any: both must be treated alike."""
+    if not (has_outliers(source.moments) or has_outliers(target.moments)):
+        return source, target
+    return _tamed(source), _tamed(target)
+
+
+def _tamed(domain: Domain) -> Domain:
+    stats, kept = tame_outliers(domain.rows, domain.weights, domain.moments)
+    return replace(domain, moments=stats, tamed=int((kept < 1.0).sum()))
+
+
+def features_correspond(
+    source: tuple[str, ...] | None,
+    target: tuple[str, ...] | None,
+    widths: tuple[int, int],
+    asked: Any,
+) -> tuple[bool, str]:
+    """Whether column j means the same in both domains, and a sentence that says why."""
+    check_option(asked, "same_features", ("auto", True, False))
+    if asked is True:
+        if widths[0] != widths[1]:
+            raise ValueError(
+                f"same_features=True, but the source has {widths[0]} columns and the target {widths[1]}: "
+                "columns can only correspond where there are as many. Use same_features=False."
+            )
+        return True, "Columns were said to correspond."
+    if asked is False:
+        return False, "Columns were said not to correspond."
+    if widths[0] != widths[1]:
+        return False, "Columns were taken not to correspond: the widths differ."
+    if source is None and target is None:
+        return True, "Columns were taken to correspond: unnamed, and as many in both domains."
+    if source == target:
+        return True, "Columns were taken to correspond: their names are the same."
+    return False, "Columns were taken not to correspond: their names differ."
+
+
+def column_scale(stats: Moments, scale: Any) -> Vector | None:
+    """Divisors (d,) for the columns, each domain by its own spread; None leaves units as they are.
+
+    "auto" divides where the columns' spreads differ so much that they can hardly have one unit.
+    """
+    check_option(scale, "scale", ("auto", "std", None))
+    if scale is None or (scale == "auto" and not unlike_units(stats)):
+        return None
+    deviation = np.sqrt(stats.variances)
+    deviation[deviation == 0] = 1.0
+    return np.ldexp(deviation, stats.exponent)
+
+
+def unlike_units(stats: Moments) -> bool:
+    """Whether the middle half of the columns' deviations spans more than a factor of ten."""
+    deviation = np.sqrt(stats.variances)
+    positive = deviation > 0
+    sizes = np.log10(deviation[positive]) + np.log10(2.0) * stats.exponent[positive]
+    low, high = np.quantile(sizes, [0.25, 0.75])
+    return bool(high - low > 1.0 or (sizes.size <= 8 and np.ptp(sizes) > 1.0))
+
+
+def whiten_domain(domain: Domain, scaled: bool, shrinkage: Any) -> Whitening:
+    """The domain's whitening; "auto" shrinks where there are fewer than ten rows a column."""
+    scale = column_scale(domain.moments, "std") if scaled else None
+    if isinstance(shrinkage, str):
+        check_option(shrinkage, "shrinkage", ("auto", "oas"))
+        few = domain.effective < ROWS_PER_DIMENSION * domain.moments.width
+        return whiten(domain.moments, scale, "oas" if shrinkage == "oas" or few else 0.0)
+    amount = 0.0 if shrinkage is None else float(shrinkage)
+    if not 0.0 <= amount <= 1.0:
+        raise ValueError(
+            f"shrinkage should be 'auto', 'oas', None or a number from 0 to 1; got {shrinkage!r}."
+        )
+    return whiten(domain.moments, scale, amount)
+
+
+def choose_components(
+    source: Whitening, target: Whitening, n_components: int | float | str | None, rows: float
+) -> int:
+    """Dimensions of the shared space.
+
+    None is all positive eigenvalues common to both; a share keeps that much of the variance of both;
+    "auto" keeps 95 %, at most a tenth of the rows of the smaller domain and at most 20.
+    """
+    most = min(source.rank, target.rank)
+    if n_components is None:
+        return most
+    if n_components == "auto":
+        few = max(1, int(rows // ROWS_PER_DIMENSION))
+        return min(most, few, AUTO_COMPONENTS, _share_components(source, target, AUTO_SHARE))
+    if isinstance(n_components, int):
+        if n_components > most:
+            raise ValueError(
+                f"n_components={n_components}, but the source supports {source.rank} dimensions (positive "
+                f"eigenvalues of its covariance) and the target {target.rank}. Use at most {most}, or None for all."
+            )
+        return n_components
+    return min(most, _share_components(source, target, float(n_components)))
+
+
+def _share_components(source: Whitening, target: Whitening, share: float) -> int:
+    return max(int(np.searchsorted(w.shares, share - 1e-12)) + 1 for w in (source, target))
+
+
+def feature_anchor(source: Whitening, target: Whitening, p: int) -> Matrix:
+    """``R₀ = polar(S_A^{1/2} U_Aᵀ U_B S_B^{1/2})`` (p, p): the rotation that moves the features least.
+
+    It minimises ``Σ ‖θ_A R z_B − θ_B z_B‖²`` over O(p), and does not depend on the eigenvectors' signs.
+    """
+    left, _, right = np.linalg.svd(source.directions(p).T @ target.directions(p))
+    return left @ right
+
+
+def shared_map(whitening: Whitening, p: int, rotation: Matrix | None = None) -> AffineMap:
+    """Features to the shared space: ``z Rᵀ`` with ``z`` the whitened row."""
+    map_ = whitening.whitener(p)
+    if rotation is None:
+        return map_
+    return map_.then(AffineMap(np.zeros(p), rotation.T, np.zeros(p)))

@@ -1,0 +1,290 @@
+"""Algorithm 1: descent on ``{X in R^{n x p}: XᵀX = I}`` by Cayley steps (Wen and Yin, 2013).
+
+With ``G`` the gradient and ``A = G Xᵀ − X Gᵀ`` (skew), the curve
+
+    ``Y(τ) = (I + τ/2 A)^{-1} (I − τ/2 A) X``
+
+stays on the manifold, starts at ``X`` and descends: ``dF/dτ (0) = −½ ‖A‖²``. It never changes the
+determinant of a square ``X``: O(p) has two components, and a descent sees only its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ._checks import check_option, check_positive
+
+Matrix = npt.NDArray[np.float64]
+ValueAndGradient = Callable[[Matrix], tuple[float, Matrix]]
+
+CONVERGED = "Converged: the gradient along the manifold is within tol."
+PRECISION = (
+    "Stopped where no step lowers the value any more: at the precision of the objective if converged "
+    "is True; else check its gradient against finite differences."
+)
+LIMIT = "Stopped at max_iter before the gradient was within tol: raise max_iter, or loosen tol."
+FIXED = (
+    "Took max_iter steps of fixed length: whether the point is a minimum was not checked. "
+    'Use method="search" for a stopping test.'
+)
+INTERRUPTED = "Interrupted by the callback: this is the best point so far."
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where a descent ended: the point, its value, and how it got there.
+
+    ``path`` holds the value at the start and after every step, ``evaluations`` the calls of the
+    objective, ``status`` a sentence with a remedy.
+    """
+
+    point: Matrix
+    value: float
+    path: npt.NDArray[np.float64]
+    evaluations: int
+    converged: bool
+    status: str
+
+    @property
+    def iterations(self) -> int:
+        """Steps taken."""
+        return self.path.size - 1
+
+
+def minimize(
+    value_and_gradient: ValueAndGradient,
+    X0: Matrix,
+    *,
+    method: str = "search",
+    step: float = 1e-2,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+    armijo: float = 1e-4,
+    wolfe: float = 0.9,
+    memory: float = 0.85,
+    callback: Callable[[int, Matrix, float], bool | None] | None = None,
+) -> Minimum:
+    """Minimise a differentiable ``F`` over ``{X: XᵀX = I}`` from ``X0`` (n, p).
+
+    ``value_and_gradient(X)`` returns ``F(X)`` and the Euclidean gradient ``∂F/∂X`` (n, p).
+
+    ``method="fixed"`` is the paper's Algorithm 1 to the letter: ``max_iter`` steps of length
+    ``step``, and the last point. ``method="search"`` starts from steps of Barzilai and Borwein
+    and accepts ``τ`` once it meets both of
+
+        ``F(Y(τ)) <= C + armijo · τ · F'(0)``   and   ``F'(Y(τ)) >= wolfe · F'(0)``
+
+    where ``C`` is the running mean of past values with weight ``memory`` (Zhang and Hager; 0 is
+    the monotone search). It stops once ``‖G − X Gᵀ X‖ <= tol · ‖G‖``, the larger of the first and
+    the present ``‖G‖``, and returns the best point seen. ``callback(iteration, X, value)`` may
+    return True to stop.
+    """
+    check_option(method, "method", ("search", "fixed"))
+    check_positive(step, "step")
+    X = _check_start(X0)
+    if method == "fixed":
+        return _fixed(value_and_gradient, X, step, max_iter, callback)
+    descent = _Descent(value_and_gradient, X, armijo, wolfe, memory)
+    return descent.run(step, max_iter, tol, callback)
+
+
+def _check_start(X0: Matrix) -> Matrix:
+    X = np.array(X0, dtype=np.float64)
+    if X.ndim != 2 or X.shape[0] < X.shape[1]:
+        raise ValueError(f"X0 should be a matrix with no more columns than rows; got {X.shape}.")
+    gap = float(np.abs(X.T @ X - np.eye(X.shape[1])).max())
+    if not gap < 1e-6:
+        raise ValueError(
+            f"X0 should have orthonormal columns; XᵀX differs from I by {gap:.2g}. "
+            "Pass numpy.linalg.qr(X0)[0], or stiefel.random_orthogonal(...)."
+        )
+    return orthonormalise(X)
+
+
+def _fixed(
+    objective: ValueAndGradient,
+    X: Matrix,
+    step: float,
+    max_iter: int,
+    callback: Callable[[int, Matrix, float], bool | None] | None,
+) -> Minimum:
+    """Algorithm 1 as printed."""
+    value, gradient = objective(X)
+    path = [value]
+    status = FIXED
+    for iteration in range(1, max_iter + 1):
+        X = Curve(X, gradient).point(step)
+        value, gradient = objective(X)
+        path.append(value)
+        if callback is not None and callback(iteration, X, value):
+            status = INTERRUPTED
+            break
+    return Minimum(X, value, np.array(path), len(path), False, status)
+
+
+class Curve:
+    """``Y(τ)`` through ``X`` against the gradient, and its derivative, for one ``X`` and ``G``.
+
+    For ``2p < n``, ``A = U Vᵀ`` with ``U = [G, X]``, ``V = [X, −G]`` (n, 2p), and by Sherman, Morrison and
+    Woodbury only a 2p x 2p system is solved.
+    """
+
+    def __init__(self, X: Matrix, gradient: Matrix) -> None:
+        self.X = X
+        n, p = X.shape
+        self.low_rank = 2 * p < n
+        inner = gradient.T @ X
+        # F'(0) = −½‖A‖² = −(‖G‖² − tr(GᵀX GᵀX)), without building A
+        self.tangent = gradient - X @ inner
+        if self.low_rank:
+            self.U = np.hstack([gradient, X])
+            self.V = np.hstack([X, -gradient])
+            self.VU = self.V.T @ self.U
+        else:
+            product = gradient @ X.T
+            self.A = product - product.T
+        self.slope = -float(np.sum(gradient * self.tangent))
+
+    def point(self, step: float) -> Matrix:
+        """``Y(τ)``, with rounding's drift off the manifold taken out."""
+        X = self.X
+        if self.low_rank:
+            Y = X - step * self.U @ self._solve(step, self.V.T @ X)
+        else:
+            Y = self._solve(step, X - 0.5 * step * (self.A @ X))
+        return orthonormalise(Y)
+
+    def slope_at(self, step: float, Y: Matrix, gradient: Matrix) -> float:
+        """``F'(τ) = ⟨∇F(Y), Y'(τ)⟩``, ``Y'(τ) = −(I + τ/2 A)^{-1} A (X + Y)/2``."""
+        middle = 0.5 * (self.X + Y)
+        if self.low_rank:
+            moved = self.U @ self._solve(step, self.V.T @ middle)
+        else:
+            moved = self._solve(step, self.A @ middle)
+        return -float(np.sum(gradient * moved))
+
+    def _solve(self, step: float, right: Matrix) -> Matrix:
+        inner = self.VU if self.low_rank else self.A
+        return np.linalg.solve(np.eye(inner.shape[0]) + 0.5 * step * inner, right)
+
+
+@dataclass
+class _Descent:
+    """State of the curvilinear search."""
+
+    objective: ValueAndGradient
+    X: Matrix
+    armijo: float
+    wolfe: float
+    memory: float
+    path: list[float] = field(default_factory=list)
+    evaluations: int = 0
+
+    def run(
+        self,
+        step: float,
+        max_iter: int,
+        tol: float,
+        callback: Callable[[int, Matrix, float], bool | None] | None,
+    ) -> Minimum:
+        value, gradient = self._evaluate(self.X)
+        self.path.append(value)
+        best, best_value = self.X, value
+        reference, weight = value, 1.0
+        scale = float(np.linalg.norm(gradient))
+        curve = Curve(self.X, gradient)
+        step = step if curve.slope == 0 else min(step, 1.0) / np.sqrt(-curve.slope)
+        for iteration in range(max_iter + 1):
+            scale = max(scale, float(np.linalg.norm(gradient)))
+            if np.linalg.norm(curve.tangent) <= tol * scale:
+                return self._end(best, best_value, True, CONVERGED)
+            if iteration == max_iter:
+                break
+            found = self._line_search(curve, reference, step)
+            if found is None:
+                flat = bool(np.linalg.norm(curve.tangent) <= np.sqrt(tol) * scale)
+                return self._end(best, best_value, flat, PRECISION)
+            X, value, gradient = found
+            following = Curve(X, gradient)
+            step = _barzilai_borwein(X - self.X, following.tangent - curve.tangent, iteration)
+            self.X, curve = X, following
+            self.path.append(value)
+            if value < best_value:
+                best, best_value = X, value
+            # Zhang and Hager's running mean of the values
+            reference = (self.memory * weight * reference + value) / (self.memory * weight + 1.0)
+            weight = self.memory * weight + 1.0
+            if callback is not None and callback(iteration + 1, X, value):
+                return self._end(best, best_value, False, INTERRUPTED)
+        return self._end(best, best_value, False, LIMIT)
+
+    def _line_search(
+        self, curve: Curve, reference: float, step: float
+    ) -> tuple[Matrix, float, Matrix] | None:
+        """A step that meets both conditions, by doubling and bisection; None at rounding's end."""
+        low, high = 0.0, np.inf
+        for _ in range(60):
+            Y = curve.point(step)
+            value, gradient = self._evaluate(Y)
+            if not value <= reference + self.armijo * step * curve.slope:
+                high = step
+            elif curve.slope_at(step, Y, gradient) < self.wolfe * curve.slope:
+                low = step
+            else:
+                return Y, value, gradient
+            step = 0.5 * (low + high) if np.isfinite(high) else 2.0 * low
+        return None
+
+    def _evaluate(self, X: Matrix) -> tuple[float, Matrix]:
+        self.evaluations += 1
+        value, gradient = self.objective(X)
+        return float(value), np.asarray(gradient, dtype=np.float64)
+
+    def _end(self, point: Matrix, value: float, converged: bool, status: str) -> Minimum:
+        return Minimum(point, value, np.array(self.path), self.evaluations, converged, status)
+
+
+def _barzilai_borwein(moved: Matrix, change: Matrix, iteration: int) -> float:
+    """``⟨S,S⟩/|⟨S,Y⟩|`` and ``|⟨S,Y⟩|/⟨Y,Y⟩`` in turn: the secant's estimate of 1/curvature."""
+    across = abs(float(np.sum(moved * change)))
+    if iteration % 2 == 0:
+        step = float(np.sum(moved * moved)) / across if across > 0 else 1.0
+    else:
+        square = float(np.sum(change * change))
+        step = across / square if square > 0 else 1.0
+    return min(max(step, 1e-20), 1e20)
+
+
+def orthonormalise(X: Matrix) -> Matrix:
+    """``X (3I − XᵀX)/2``: one step of Newton and Schulz to the nearest orthonormal matrix.
+
+    Enough for drift by rounding: it squares the distance. Works on stacks (..., n, p).
+    """
+    p = X.shape[-1]
+    return X @ (1.5 * np.eye(p) - 0.5 * (np.swapaxes(X, -1, -2) @ X))
+
+
+def polar(M: Matrix) -> Matrix:
+    """The orthogonal matrix nearest to ``M`` (..., p, p): ``U Vᵀ`` of its singular vectors."""
+    left, _, right = np.linalg.svd(M)
+    return left @ right
+
+
+def random_orthogonal(
+    p: int, rng: np.random.Generator, *, determinant: int | None = None, size: int | None = None
+) -> Matrix:
+    """Uniform draws from O(p), (p, p) or (size, p, p); from one component with determinant ±1."""
+    count = 1 if size is None else size
+    Q, upper = np.linalg.qr(rng.standard_normal((count, p, p)))
+    # QR is unique, and Q uniform, once the diagonal of the upper factor is positive
+    diagonal = np.sign(np.diagonal(upper, axis1=1, axis2=2))
+    Q = Q * np.where(diagonal == 0, 1.0, diagonal)[:, None, :]
+    if determinant is not None:
+        wrong = np.linalg.det(Q) * determinant < 0
+        Q[wrong, :, 0] *= -1.0
+    draws: Matrix = Q[0] if size is None else Q
+    return draws
