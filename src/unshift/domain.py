@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -84,11 +85,11 @@ def draw_rows(
     return rows
 
 
-def without_outliers(source: Domain, target: Domain) -> tuple[Domain, Domain]:
-    """Moments of both with far rows weighed down, where either has any: both must be treated alike."""
-    if not (has_outliers(source.moments) or has_outliers(target.moments)):
-        return source, target
-    return _tamed(source), _tamed(target)
+def without_outliers(domains: Sequence[Domain]) -> list[Domain]:
+    """Moments with far rows weighed down, where any domain has some: all must be treated alike."""
+    if not any(has_outliers(domain.moments) for domain in domains):
+        return list(domains)
+    return [_tamed(domain) for domain in domains]
 
 
 def _tamed(domain: Domain) -> Domain:
@@ -160,31 +161,32 @@ def whiten_domain(domain: Domain, scaled: bool, shrinkage: Any) -> Whitening:
 
 
 def choose_components(
-    source: Whitening, target: Whitening, n_components: int | float | str | None, rows: float
+    whitenings: Sequence[Whitening], n_components: int | float | str | None, rows: float
 ) -> int:
     """Dimensions of the shared space.
 
-    None is all positive eigenvalues common to both; a share keeps that much of the variance of both;
-    "auto" keeps 95 %, at most a tenth of the rows of the smaller domain and at most 20.
+    None is all positive eigenvalues common to all; a share keeps that much of the variance of
+    each domain; "auto" keeps 95 %, at most a tenth of the smallest domain's rows, at most 20.
     """
-    most = min(source.rank, target.rank)
+    most = min(whitening.rank for whitening in whitenings)
     if n_components is None:
         return most
-    if n_components == "auto":
+    if isinstance(n_components, str):
         few = max(1, int(rows // ROWS_PER_DIMENSION))
-        return min(most, few, AUTO_COMPONENTS, _share_components(source, target, AUTO_SHARE))
+        return min(most, few, AUTO_COMPONENTS, _share_components(whitenings, AUTO_SHARE))
     if isinstance(n_components, int):
         if n_components > most:
+            ranks = ", ".join(str(whitening.rank) for whitening in whitenings)
             raise ValueError(
-                f"n_components={n_components}, but the source supports {source.rank} dimensions (positive "
-                f"eigenvalues of its covariance) and the target {target.rank}. Use at most {most}, or None for all."
+                f"n_components={n_components}, but the domains support {ranks} dimensions (positive "
+                f"eigenvalues of their covariances). Use at most {most}, or None for all."
             )
         return n_components
-    return min(most, _share_components(source, target, float(n_components)))
+    return min(most, _share_components(whitenings, n_components))
 
 
-def _share_components(source: Whitening, target: Whitening, share: float) -> int:
-    return max(int(np.searchsorted(w.shares, share - 1e-12)) + 1 for w in (source, target))
+def _share_components(whitenings: Sequence[Whitening], share: float) -> int:
+    return max(int(np.searchsorted(w.shares, share - 1e-12)) + 1 for w in whitenings)
 
 
 def feature_anchor(source: Whitening, target: Whitening, p: int) -> Matrix:

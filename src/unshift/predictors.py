@@ -1,0 +1,91 @@
+"""Predictors trained on the source's aligned rows, and how they fail on labelled target rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import has_fit_parameter
+
+from ._arrays import FloatArray
+from .moments import moments
+
+Vector = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
+
+
+class Standardized(BaseEstimator):  # type: ignore[misc]
+    """``estimator`` on columns of mean 0 and deviation 1, weights counted as repetitions.
+
+    What a plain linear model needs on raw features of unlike units; on whitened rows it changes
+    nothing. A Pipeline with a StandardScaler would not pass the weights on.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: FloatArray, y: Array, sample_weight: Vector | None = None) -> Standardized:
+        """Learn the columns' scale and the estimator."""
+        stats = moments(X, sample_weight)
+        deviation = np.sqrt(stats.variances)
+        deviation[deviation == 0] = 1.0
+        self.center_ = stats.center
+        self.scale_ = np.ldexp(deviation, stats.exponent)
+        self.estimator_ = clone(self.estimator)
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.estimator_.fit(self._scaled(X), y, **weights)
+        return self
+
+    def _scaled(self, X: FloatArray) -> FloatArray:
+        scaled: FloatArray = ((X - self.center_) / self.scale_).astype(X.dtype, copy=False)
+        return scaled
+
+    def predict(self, X: FloatArray) -> Array:
+        """Predictions for rows."""
+        predictions: Array = self.estimator_.predict(self._scaled(X))
+        return predictions
+
+    def predict_proba(self, X: FloatArray) -> Vector:
+        """Probabilities of the classes, in the order of ``classes_``."""
+        probabilities: Vector = self.estimator_.predict_proba(self._scaled(X))
+        return probabilities
+
+    @property
+    def classes_(self) -> Array:
+        """Classes in the order of ``predict_proba``."""
+        classes: Array = self.estimator_.classes_
+        return classes
+
+
+def default_estimator(task: str) -> Any:
+    """Logistic regression for classes, ridge regression for numbers, on standardised columns."""
+    # Imported here: it is most of what importing scikit-learn costs.
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    return Standardized(LogisticRegression(max_iter=2000) if task == "classification" else Ridge())
+
+
+def fit_estimator(
+    estimator: Any, X: FloatArray, y: Array, weights: Vector | None, **params: Any
+) -> Any:
+    """A clone of the estimator, fitted; a clear refusal where it cannot take the weights."""
+    fitted = clone(estimator)
+    if weights is not None:
+        if not has_fit_parameter(fitted, "sample_weight"):
+            raise TypeError(
+                f"{type(estimator).__name__}.fit takes no sample_weight. "
+                "Leave sample_weight out, or use an estimator that supports it."
+            )
+        params = {**params, "sample_weight": weights}
+    return fitted.fit(X, y, **params)
+
+
+def errors(predicted: Array, truth: Array, task: str) -> Vector:
+    """Error of each row (n,): 1 where the class is wrong, the squared distance for numbers."""
+    if task == "classification":
+        wrong: Vector = (np.asarray(predicted) != truth).astype(np.float64)
+        return wrong
+    gaps: Vector = (np.asarray(predicted, dtype=np.float64) - truth.astype(np.float64)) ** 2
+    return gaps

@@ -1,0 +1,129 @@
+"""The shared space before any rotation: every domain whitened, one dimension, one bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._checks import check_components, check_option, check_positive
+from .affine import AffineMap
+from .domain import (
+    Domain,
+    choose_components,
+    feature_anchor,
+    features_correspond,
+    shared_map,
+    unlike_units,
+    whiten_domain,
+    without_outliers,
+)
+from .mmd import median_bandwidth
+from .whitening import Whitening
+
+Matrix = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SpaceSettings:
+    """How a shared space is made; described in docs/options.md."""
+
+    n_components: int | float | str | None = "auto"
+    bandwidth: float | str = "auto"
+    same_features: bool | str = "auto"
+    scale: str | None = "auto"
+    shrinkage: float | str | None = "auto"
+    outliers: str = "auto"
+
+    def checked(self) -> SpaceSettings:
+        """Itself, after refusing what makes no sense."""
+        check_components(self.n_components)
+        if self.bandwidth != "auto":
+            if isinstance(self.bandwidth, str):
+                raise ValueError(
+                    f"bandwidth should be a number above zero or 'auto'; got {self.bandwidth!r}."
+                )
+            check_positive(self.bandwidth, "bandwidth")
+        check_option(self.scale, "scale", ("auto", "std", None))
+        check_option(self.outliers, "outliers", ("auto", "keep"))
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class SharedSpace:
+    """Domains whitened into p dimensions; the first is the source, and sets the space.
+
+    ``samples`` holds the whitened sample of each domain (k, p), ``correspond`` whether its columns
+    are those of the source, ``sigma`` the kernel's bandwidth, ``reasons`` what was assumed.
+    """
+
+    domains: tuple[Domain, ...]
+    whitenings: tuple[Whitening, ...]
+    samples: tuple[Matrix, ...]
+    correspond: tuple[bool, ...]
+    p: int
+    sigma: float
+    reasons: tuple[str, ...]
+
+    def anchor(self, i: int) -> Matrix | None:
+        """The feature anchor of domain i; None where its columns do not correspond."""
+        if not self.correspond[i]:
+            return None
+        return feature_anchor(self.whitenings[0], self.whitenings[i], self.p)
+
+    def to_shared(self, i: int, rotation: Matrix | None = None) -> AffineMap:
+        """Features of domain i to the shared space."""
+        shared = shared_map(self.whitenings[i], self.p, rotation)
+        return shared.renamed(self.domains[i].names, None)
+
+    def to_source(self) -> AffineMap:
+        """The shared space to the source's features."""
+        return self.whitenings[0].colourer(self.p).renamed(None, self.domains[0].names)
+
+    def unadapted(self, i: int) -> Matrix:
+        """Sample of domain i where the source's own whitening puts it (k, p)."""
+        rows: Matrix = self.whitenings[0].whitener(self.p)(self.domains[i].sampled())
+        return rows
+
+
+def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpace:
+    """Whiten every domain, and settle dimension and bandwidth."""
+    if settings.outliers == "auto":
+        domains = without_outliers(domains)
+    source = domains[0]
+    answers = [_correspondence(source, domain, settings.same_features) for domain in domains[1:]]
+    scaled = settings.scale == "std" or (
+        settings.scale == "auto" and any(unlike_units(domain.moments) for domain in domains)
+    )
+    whitenings = [whiten_domain(domain, scaled, settings.shrinkage) for domain in domains]
+    rows = min(domain.effective for domain in domains)
+    p = choose_components(whitenings, check_components(settings.n_components), rows)
+    samples = tuple(
+        _whitened(domain, whitening, p)
+        for domain, whitening in zip(domains, whitenings, strict=True)
+    )
+    sigma = (
+        median_bandwidth(samples[0])
+        if isinstance(settings.bandwidth, str)
+        else float(settings.bandwidth)
+    )
+    reasons = [sentence for _, sentence in answers]
+    if scaled and settings.scale == "auto":
+        reasons.append("Columns were divided by their deviations: their units differ widely.")
+    correspond = (True, *(same for same, _ in answers))
+    return SharedSpace(
+        tuple(domains), tuple(whitenings), samples, correspond, p, sigma, tuple(reasons)
+    )
+
+
+def _correspondence(source: Domain, target: Domain, asked: Any) -> tuple[bool, str]:
+    widths = (source.rows.shape[1], target.rows.shape[1])
+    return features_correspond(source.names, target.names, widths, asked)
+
+
+def _whitened(domain: Domain, whitening: Whitening, p: int) -> Matrix:
+    rows: Matrix = whitening.whitener(p)(domain.sampled())
+    return rows
