@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .choice import NO_ADAPTATION, Candidate
-from .domain import ROWS_PER_DIMENSION, Domain
+from .domain import ROWS_PER_DIMENSION
 from .mmd import ExactMMD
-from .whitening import Whitening
+from .space import SharedSpace
 
 Matrix = npt.NDArray[np.float64]
 
@@ -47,15 +47,12 @@ def chance_level(Z_source: Matrix, Z_target: Matrix, sigma: float) -> float:
 
 def diagnose(
     candidates: Sequence[Candidate],
-    domains: tuple[Domain, Domain],
-    whitenings: tuple[Whitening, Whitening],
-    p: int,
+    space: SharedSpace,
     chance: float,
-    reasons: Sequence[str],
 ) -> Diagnosis:
     """Weigh the candidates, best first, against each other and against chance."""
-    best = candidates[0]
-    rows = min(domain.effective for domain in domains)
+    best, p, whitenings = candidates[0], space.p, space.whitenings
+    rows = min(domain.effective for domain in space.domains)
     rivals = _rivals(candidates, chance)
     numbers = {
         "mmd2": best.mmd2,
@@ -74,7 +71,7 @@ def diagnose(
     if none is not None:
         numbers["mmd2_unadapted"] = none.mmd2
     verdict, why = _verdict(best, rivals, rows, p)
-    return Diagnosis(verdict, (why, *reasons, *_remarks(numbers, domains, whitenings)), numbers)
+    return Diagnosis(verdict, (why, *space.reasons, *_remarks(numbers, space)), numbers)
 
 
 def _rivals(candidates: Sequence[Candidate], chance: float) -> list[Candidate]:
@@ -116,8 +113,7 @@ def _verdict(
 
 def _remarks(
     numbers: dict[str, float],
-    domains: tuple[Domain, Domain],
-    whitenings: tuple[Whitening, Whitening],
+    space: SharedSpace,
 ) -> list[str]:
     remarks = [
         "The shared space keeps {:.0%} of the source's variance and {:.0%} of the target's.".format(
@@ -127,10 +123,10 @@ def _remarks(
             numbers["mmd2"], numbers["mmd2_by_chance"]
         ),
     ]
-    for domain, name in zip(domains, ("source", "target"), strict=True):
+    for domain, name in zip(space.domains, ("source", "target"), strict=True):
         if domain.tamed:
             remarks.append(f"{domain.tamed} far rows of the {name} counted less in its moments.")
-    for whitening, name in zip(whitenings, ("source", "target"), strict=True):
+    for whitening, name in zip(space.whitenings, ("source", "target"), strict=True):
         if whitening.shrinkage > 0:
             remarks.append(
                 f"The {name}'s covariance was shrunk by {whitening.shrinkage:.2f}: few rows a column."

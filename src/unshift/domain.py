@@ -13,6 +13,7 @@ from ._arrays import FloatArray, column_names
 from ._checks import check_matrix, check_option, check_weights
 from .affine import AffineMap
 from .moments import Moments, moments
+from .stiefel import polar
 from .whitening import Whitening, has_outliers, tame_outliers, whiten
 
 Vector = npt.NDArray[np.float64]
@@ -42,6 +43,26 @@ class Domain:
     def sampled(self) -> Matrix:
         """The sample's rows in float64 (k, d)."""
         return self.rows[self.sample].astype(np.float64)
+
+    def trimmed(self) -> Domain:
+        """The same domain without the rows that are not in its sample."""
+        rows = self.rows[self.sample]
+        return replace(self, rows=rows, weights=None, sample=np.arange(rows.shape[0]))
+
+    def extended(self, rows: FloatArray) -> Domain:
+        """The trimmed domain with more rows: moments merged; the sample keeps evenly of old and new."""
+        stats = self.moments.merge(moments(rows))
+        both = np.concatenate([self.sampled(), rows]).astype(self.rows.dtype)
+        step = -(-both.shape[0] // MAX_SAMPLE)
+        kept = both[::step]
+        return replace(
+            self,
+            rows=kept,
+            weights=None,
+            moments=stats,
+            sample=np.arange(kept.shape[0]),
+            effective=self.effective + rows.shape[0],
+        )
 
 
 def read_domain(X: Any, name: str, weights: Any, rng: np.random.Generator) -> Domain:
@@ -79,7 +100,8 @@ def draw_rows(
         rows = np.repeat(np.arange(n), weights.astype(np.intp))
     else:
         edges = np.cumsum(weights) / weights.sum()
-        rows = np.searchsorted(edges, (np.arange(n) + rng.uniform()) / n).clip(max=n - 1)
+        size = int(np.count_nonzero(weights))
+        rows = np.searchsorted(edges, (np.arange(size) + rng.uniform()) / size).clip(max=n - 1)
     if rows.size > most:
         rows = np.sort(rng.choice(rows, size=most, replace=False))
     return rows
@@ -194,8 +216,7 @@ def feature_anchor(source: Whitening, target: Whitening, p: int) -> Matrix:
 
     It minimises ``Σ ‖θ_A R z_B − θ_B z_B‖²`` over O(p), and does not depend on the eigenvectors' signs.
     """
-    left, _, right = np.linalg.svd(source.directions(p).T @ target.directions(p))
-    return left @ right
+    return polar(source.directions(p).T @ target.directions(p))
 
 
 def shared_map(whitening: Whitening, p: int, rotation: Matrix | None = None) -> AffineMap:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ._arrays import FloatArray
 from ._checks import check_components, check_option, check_positive
 from .affine import AffineMap
 from .domain import (
@@ -22,6 +23,7 @@ from .domain import (
     without_outliers,
 )
 from .mmd import median_bandwidth
+from .stiefel import polar
 from .whitening import Whitening
 
 Matrix = npt.NDArray[np.float64]
@@ -66,6 +68,7 @@ class SharedSpace:
     correspond: tuple[bool, ...]
     p: int
     sigma: float
+    settings: SpaceSettings
     reasons: tuple[str, ...]
 
     def anchor(self, i: int) -> Matrix | None:
@@ -87,6 +90,23 @@ class SharedSpace:
         """Sample of domain i where the source's own whitening puts it (k, p)."""
         rows: Matrix = self.whitenings[0].whitener(self.p)(self.domains[i].sampled())
         return rows
+
+    def trimmed(self) -> SharedSpace:
+        """The same space, holding on to the sampled rows only."""
+        return replace(self, domains=tuple(domain.trimmed() for domain in self.domains))
+
+    def extended(self, i: int, rows: FloatArray) -> SharedSpace:
+        """The space with more rows in domain i: moments merged, rows added to its sample."""
+        domains = list(self.domains)
+        domains[i] = domains[i].extended(rows)
+        return share_space(domains, self.settings)
+
+    def carried(self, i: int, old: AffineMap) -> Matrix:
+        """The rotation (p, p) of this space that comes nearest to an old map of domain i.
+
+        ``min_R ‖W Rᵀ − M‖`` in the metric of the data: ``Rᵀ = polar(θᵀ M)`` with ``θ`` the colourer.
+        """
+        return polar(self.whitenings[i].colourer(self.p).matrix @ old.matrix).T
 
 
 def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpace:
@@ -114,8 +134,22 @@ def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpa
     if scaled and settings.scale == "auto":
         reasons.append("Columns were divided by their deviations: their units differ widely.")
     correspond = (True, *(same for same, _ in answers))
+    settled = replace(
+        settings,
+        n_components=p,
+        bandwidth=sigma,
+        scale="std" if scaled else None,
+        outliers="keep",
+    )
     return SharedSpace(
-        tuple(domains), tuple(whitenings), samples, correspond, p, sigma, tuple(reasons)
+        domains=tuple(domains),
+        whitenings=tuple(whitenings),
+        samples=samples,
+        correspond=correspond,
+        p=p,
+        sigma=sigma,
+        settings=settled,
+        reasons=tuple(reasons),
     )
 
 

@@ -1,0 +1,8 @@
+"""unshift: bring two domains that are affine views of the same thing into one space."""
+
+from . import stiefel
+from .affine import AffineMap
+from .align import Alignment, align, load
+from .mmd import mmd2
+
+__all__ = ["AffineMap", "Alignment", "align", "load", "mmd2", "stiefel"]
