@@ -20,7 +20,8 @@ PACKAGE = ROOT / "src" / "unshift"
 ORDER = [
     *("_checks", "_arrays", "_blocks"),
     *("moments", "whitening", "affine", "stiefel", "mmd", "spectral"),
-    *("descent", "invariants", "search", "choice", "joint", "diagnosis", "align", "many", "estimators"),
+    *("descent", "invariants", "search"),
+    *("choice", "joint", "diagnosis", "align", "many", "estimators"),
     *("datasets", "experiments", "summary", "plots", "report", "cli"),
     "__init__",
 ]
