@@ -18,11 +18,13 @@ PACKAGE = ROOT / "src" / "unshift"
 
 # A file imports only from those before it.
 ORDER = [
-    *("_checks", "_arrays", "_blocks"),
-    *("moments", "whitening", "affine", "stiefel", "mmd", "spectral"),
-    *("descent", "invariants", "search"),
-    *("choice", "joint", "diagnosis", "align", "many", "estimators"),
-    *("datasets", "experiments", "summary", "plots", "report", "cli"),
+    *("_blocks", "_arrays", "_checks"),
+    *("affine", "moments", "whitening", "stiefel", "mmd", "spectral"),
+    *("labels", "domain", "space", "descent", "invariants", "search"),
+    *("predictors", "choice", "joint", "diagnosis", "storage"),
+    *("align", "many", "stacked", "estimators"),
+    *("datasets", "digits_images", "networks", "experiments"),
+    *("model", "tables", "summary", "demo", "plots", "report", "cli"),
     "__init__",
 ]
 
@@ -140,7 +142,7 @@ import unshift
 print(json.dumps([sorted(set(sys.modules) - before), asked, sockets]))
 """
     modules, asked, sockets = json.loads(run_python(code))
-    core = {"unshift", "numpy", "scipy", "sklearn", "joblib", "array_api_compat"}
+    core = {"unshift", "numpy", "scipy", "sklearn", "joblib"}
     packages = {name.partition(".")[0] for name in modules}
     # Compiled extensions may register helpers of their own making, with an underscore.
     foreign = {p for p in packages - core - sys.stdlib_module_names if not p.startswith("_")}
