@@ -2,7 +2,8 @@
 
 from . import stiefel
 from .affine import AffineMap
-from .align import Alignment, align, load
+from .align import Alignment, align
+from .many import align_many, load
 from .mmd import mmd2
 
-__all__ = ["AffineMap", "Alignment", "align", "load", "mmd2", "stiefel"]
+__all__ = ["AffineMap", "Alignment", "align", "align_many", "load", "mmd2", "stiefel"]

@@ -1,4 +1,4 @@
-"""Every check of an input, and every message about one: what was expected, what came, what to do."""
+"""Every check of an input, and its message: what was expected, what came, what to do."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def check_components(n_components: Any) -> int | float | str | None:
     elif isinstance(n_components, (float, np.floating)) and 0 < n_components < 1:
         return float(n_components)
     raise ValueError(
-        "n_components should be 'auto', None (all positive eigenvalues), a whole number of at least 1, "
-        f"or a share of variance above 0 and below 1; got {n_components!r}."
+        "n_components should be 'auto', None (all positive eigenvalues), a whole number of at "
+        f"least 1, or a share of variance above 0 and below 1; got {n_components!r}."
     )
 
 

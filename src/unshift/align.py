@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,10 @@ import numpy.typing as npt
 from . import storage
 from ._checks import check_matrix, check_names, check_option, check_width, generator
 from .affine import AffineMap
-from .choice import ANCHOR, NO_ADAPTATION, Candidate, judge, rank
+from .choice import Candidate, judge, rank
 from .diagnosis import Diagnosis, chance_level, diagnose
-from .domain import Domain, draw_rows, read_domain
-from .joint import refine_jointly
+from .domain import Domain, read_domain
+from .evidence import Evidence, Examples, candidates_of, draw_examples, jointly_refined
 from .labels import Labels, check_labels, read_labels, task_of
 from .mmd import ExactMMD
 from .predictors import default_estimator
@@ -27,32 +27,8 @@ from .stiefel import minimize
 Matrix = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
-# What a file holds of a candidate, beside its rotation.
-MAPS = ("source", "target", "target_to_source")
-NUMBERS = ("kind", "mmd2", "displacement", "starts", "error", "n_labelled")
-# A joint refinement starts from this many of the best rotations.
-JOINT_STARTS = 4
-
-
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Rows of features with labels: source rows to train on, target rows to judge by."""
-
-    rows: Array
-    labels: Array
-
-
-@dataclass(frozen=True, eq=False)
-class Evidence:
-    """What the choice went by, in samples of rows: what ``update`` needs, and nothing more."""
-
-    space: SharedSpace
-    trained: Examples | None
-    labelled: Examples | None
-    task: str
-    estimator: Any
-    choice: str
-    chance: float
+# In the header of a saved file: what it holds.
+KIND = "alignment"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +74,10 @@ class Alignment:
         """The same alignment with candidate ``i`` put in force by hand."""
         chosen = self.candidates[i]
         others = tuple(c for c in self.candidates if c is not chosen)
-        reasons = (f"Candidate {i} ({chosen.kind}) was put in force by hand.", *self.diagnosis.reasons)
+        reasons = (
+            f"Candidate {i} ({chosen.kind}) was put in force by hand.",
+            *self.diagnosis.reasons,
+        )
         return replace(
             self,
             candidates=(chosen, *others),
@@ -124,8 +103,8 @@ class Alignment:
     def _evidence(self) -> Evidence:
         if self.evidence is None:
             raise ValueError(
-                "This alignment comes from a file, which holds no rows of data, so it cannot be updated. "
-                "Align again with the old and the new rows."
+                "This alignment comes from a file, which holds no rows of data, so it cannot be "
+                "updated. Align again with the old and the new rows."
             )
         return self.evidence
 
@@ -135,7 +114,7 @@ class Alignment:
         The file holds no pickle, names its version and carries a checksum; ``unshift.load`` gives
         the same bits back.
         """
-        storage.write(path, *_packed(self))
+        storage.write(path, *pack_alignment(self))
 
     def __repr__(self) -> str:
         """What was chosen and the verdict."""
@@ -234,26 +213,61 @@ def align(
     if task == "auto":
         task = "classification" if labels[0] is None else task_of(labels[0])
     check_labels(*labels, task)
-    space = share_space(domains, settings)
-    trained = _examples(domains[0], labels[0], rng)
-    labelled = _examples(domains[1], labels[1], rng)
-    found = search(
+    evidence = pair_evidence(
+        share_space(domains, settings),
+        draw_examples(domains[0], labels[0], rng),
+        draw_examples(domains[1], labels[1], rng),
+        task=task,
+        estimator=estimator,
+        choice=choice,
+    )
+    return align_pair(
+        evidence,
+        rng,
+        loss=loss,
+        loss_weights=loss_weights,
+        n_starts=n_starts,
+        n_jobs=n_jobs,
+        callback=callback,
+    )
+
+
+def pair_evidence(
+    space: SharedSpace,
+    trained: Examples | None,
+    labelled: Examples | None,
+    *,
+    task: str,
+    estimator: Any,
+    choice: str,
+) -> Evidence:
+    """What the choice between two domains' alignments goes by; a default predictor for None."""
+    chance = chance_level(*space.samples, space.sigma)
+    estimator = default_estimator(task) if estimator is None else estimator
+    return Evidence(space, trained, labelled, task, estimator, choice, chance)
+
+
+def align_pair(
+    evidence: Evidence,
+    rng: np.random.Generator,
+    *,
+    loss: str = "mmd",
+    loss_weights: tuple[float, float] | str = "auto",
+    **effort: Any,
+) -> Alignment:
+    """Search, refine where asked to, and decide; ``effort`` goes to the search."""
+    space = evidence.space
+    found: Sequence[Found] = search(
         *space.samples,
         sigma=space.sigma,
         rng=rng,
         anchor=space.anchor(1),
-        class_means=_class_means(space, trained, labelled, task),
-        n_starts=n_starts,
-        n_jobs=n_jobs,
-        callback=callback,
+        class_means=evidence.class_means(),
+        **effort,
     ).found
     if loss == "joint":
-        found = _refined(space, found, trained, labelled, task, loss_weights, rng)
-    candidates = _candidates(space, found)
-    chance = chance_level(*space.samples, space.sigma)
-    estimator = default_estimator(task) if estimator is None else estimator
-    evidence = Evidence(space, trained, labelled, task, estimator, choice, chance)
-    return _decide(candidates, evidence)
+        found = jointly_refined(evidence, found, loss_weights, rng)
+    return _decide(candidates_of(space, found), evidence)
 
 
 def _read_both(
@@ -265,95 +279,6 @@ def _read_both(
         for y, domain, name in pairs
     )
     return source, target
-
-
-def _examples(domain: Domain, labels: Labels | None, rng: np.random.Generator) -> Examples | None:
-    """A sample of the labelled rows, a row of weight k as k rows."""
-    if labels is None:
-        return None
-    mask = labels.known.astype(np.float64)
-    weights = mask if domain.weights is None else mask * domain.weights
-    rows = draw_rows(labels.known.size, weights, rng)
-    return Examples(domain.rows[rows], labels.values[rows])
-
-
-def _class_means(
-    space: SharedSpace, trained: Examples | None, labelled: Examples | None, task: str
-) -> tuple[Matrix, Matrix] | None:
-    """Whitened means (k, p) of the classes that have labelled target rows, in both domains."""
-    if trained is None or labelled is None or task != "classification":
-        return None
-    classes = np.unique(labelled.labels)
-    if classes.size < 2:
-        return None
-    source, target = space.to_shared(0)(trained.rows), space.to_shared(1)(labelled.rows)
-    return (
-        np.stack([source[trained.labels == c].mean(axis=0) for c in classes]),
-        np.stack([target[labelled.labels == c].mean(axis=0) for c in classes]),
-    )
-
-
-def _refined(
-    space: SharedSpace,
-    found: Sequence[Found],
-    trained: Examples | None,
-    labelled: Examples | None,
-    task: str,
-    weights: tuple[float, float] | str,
-    rng: np.random.Generator,
-) -> list[Found]:
-    """The best rotations and the anchored one, descended on in the joint loss."""
-    if trained is None:
-        raise ValueError(
-            'loss="joint" weighs MMD² against the loss of a predictor, which needs y_source. '
-            'Pass y_source, or use loss="mmd".'
-        )
-    starts = [f for i, f in enumerate(found) if i < JOINT_STARTS or f.kind == ANCHOR]
-    width = space.domains[1].rows.shape[1]
-    rows = np.empty((0, width)) if labelled is None else labelled.rows
-    minima = refine_jointly(
-        space.to_shared(0)(trained.rows).astype(np.float64),
-        trained.labels,
-        space.samples[1],
-        space.whitenings[1].whitener(space.p)(rows.astype(np.float64)) if rows.size else rows[:, :0],
-        np.empty(0) if labelled is None else labelled.labels,
-        [f.rotation for f in starts],
-        sigma=space.sigma,
-        task=task,
-        weights=weights,
-        rng=rng,
-    )
-    exact = ExactMMD(*space.samples, space.sigma)
-    return [
-        replace(f, rotation=m.rotation, mmd2=exact.value(m.rotation))
-        for f, m in zip(starts, minima, strict=True)
-    ]
-
-
-def _candidates(space: SharedSpace, found: Sequence[Found]) -> list[Candidate]:
-    """Candidates of the rotations found and, where columns correspond, 'no adaptation'."""
-    source, back = space.to_shared(0), space.to_source()
-    same = space.correspond[1]
-    unadapted = space.unadapted(1) if same else None
-    candidates = []
-    for f in found:
-        target = space.to_shared(1, f.rotation)
-        moved = 0.0
-        if unadapted is not None:
-            gaps = space.samples[1] @ f.rotation.T - unadapted
-            moved = float(np.mean(np.sum(gaps**2, axis=1)))
-        candidates.append(
-            Candidate(
-                f.kind, source, target, target.then(back), f.rotation, f.mmd2, moved, f.starts
-            )
-        )
-    if unadapted is not None:
-        names = space.domains[0].names
-        keep = AffineMap.identity(source.width_in, names, names)
-        exact = ExactMMD(space.samples[0], unadapted, space.sigma)
-        mmd2 = exact.value(np.eye(space.p))
-        candidates.append(Candidate(NO_ADAPTATION, keep, keep, keep, None, mmd2))
-    return candidates
 
 
 def _decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
@@ -381,8 +306,7 @@ def _with_labels(alignment: Alignment, evidence: Evidence, rows: Array, y_target
             "this alignment was made without y_source. Align again with y_source and y_target."
         )
     labels = read_labels(y_target, rows.shape[0], "y_target")
-    known = Labels(evidence.trained.labels, np.ones(evidence.trained.labels.size, dtype=np.bool_))
-    check_labels(known, labels, evidence.task)
+    check_labels(Labels.all_known(evidence.trained.labels), labels, evidence.task)
     fresh = Examples(rows[labels.known], labels.given)
     old = evidence.labelled
     if old is not None:
@@ -404,58 +328,35 @@ def _with_rows(alignment: Alignment, evidence: Evidence, rows: Array) -> Alignme
         minimum = minimize(exact.value_and_gradient, start)
         found.append(Found(minimum.point, minimum.value, candidate.kind, candidate.starts))
     chance = chance_level(*space.samples, space.sigma)
-    return _decide(_candidates(space, found), replace(evidence, space=space, chance=chance))
+    return _decide(candidates_of(space, found), replace(evidence, space=space, chance=chance))
 
 
-def load(path: str | os.PathLike[str]) -> Alignment:
-    """The alignment that ``Alignment.save`` wrote: the same bits, without the evidence."""
-    header, arrays = storage.read(path)
-    return _unpacked(header, arrays)
-
-
-def _packed(alignment: Alignment) -> tuple[dict[str, Any], dict[str, Matrix]]:
-    header: dict[str, Any] = {
+def pack_alignment(alignment: Alignment) -> tuple[dict[str, Any], dict[str, Matrix]]:
+    """Header and arrays for ``storage.write``."""
+    arrays: dict[str, Matrix] = {}
+    header = {
+        "kind": KIND,
         "n_components": alignment.n_components,
         "bandwidth": alignment.bandwidth,
         "same_features": alignment.same_features,
-        "diagnosis": asdict(alignment.diagnosis),
-        "candidates": [],
+        "diagnosis": storage.pack_diagnosis(alignment.diagnosis),
+        "candidates": [
+            storage.pack_candidate(candidate, f"{i}", arrays)
+            for i, candidate in enumerate(alignment.candidates)
+        ],
     }
-    arrays: dict[str, Matrix] = {}
-    for i, candidate in enumerate(alignment.candidates):
-        fields: dict[str, Any] = {}
-        for name in MAPS:
-            map_ = getattr(candidate, name)
-            fields[name] = {"names_in": map_.names_in, "names_out": map_.names_out}
-            for part in ("center", "matrix", "offset"):
-                arrays[f"{i}.{name}.{part}"] = getattr(map_, part)
-        if candidate.rotation is not None:
-            arrays[f"{i}.rotation"] = candidate.rotation
-        fields |= {name: getattr(candidate, name) for name in NUMBERS}
-        header["candidates"].append(fields)
     return header, arrays
 
 
-def _unpacked(header: dict[str, Any], arrays: dict[str, Matrix]) -> Alignment:
-    candidates = []
-    for i, fields in enumerate(header["candidates"]):
-        maps = {}
-        for name in MAPS:
-            names = {key: _names(value) for key, value in fields[name].items()}
-            parts = (arrays[f"{i}.{name}.{part}"] for part in ("center", "matrix", "offset"))
-            maps[name] = AffineMap(*parts, **names)
-        rotation = arrays.get(f"{i}.rotation")
-        numbers = {name: fields[name] for name in NUMBERS}
-        candidates.append(Candidate(**maps, **numbers, rotation=rotation))
-    said = header["diagnosis"]
+def unpack_alignment(header: dict[str, Any], arrays: dict[str, Matrix]) -> Alignment:
+    """The alignment that ``pack_alignment`` described, without evidence."""
     return Alignment(
-        tuple(candidates),
-        Diagnosis(said["verdict"], tuple(said["reasons"]), said["numbers"]),
+        tuple(
+            storage.unpack_candidate(fields, f"{i}", arrays)
+            for i, fields in enumerate(header["candidates"])
+        ),
+        storage.unpack_diagnosis(header["diagnosis"]),
         header["n_components"],
         header["bandwidth"],
         header["same_features"],
     )
-
-
-def _names(names: list[str] | None) -> tuple[str, ...] | None:
-    return None if names is None else tuple(names)

@@ -1,4 +1,4 @@
-"""What can be said of an alignment: a verdict, the reasons in sentences, the numbers behind them."""
+"""What can be said of an alignment: a verdict, its reasons in sentences, the numbers behind."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def diagnose(
 
 
 def _rivals(candidates: Sequence[Candidate], chance: float) -> list[Candidate]:
-    """Other rotations that fit as well as the best but for chance, and that labels do not rule out."""
+    """Other rotations that fit as well as the best but for chance; labels do not rule them out."""
     best = candidates[0]
     if best.rotation is None:
         return []
@@ -90,9 +90,7 @@ def _rivals(candidates: Sequence[Candidate], chance: float) -> list[Candidate]:
     ]
 
 
-def _verdict(
-    best: Candidate, rivals: Sequence[Candidate], rows: float, p: int
-) -> tuple[str, str]:
+def _verdict(best: Candidate, rivals: Sequence[Candidate], rows: float, p: int) -> tuple[str, str]:
     if rows < ROWS_PER_DIMENSION * p:
         return TOO_LITTLE, (
             f"The smaller domain has {rows:.0f} rows for {p} dimensions; below "
@@ -100,14 +98,15 @@ def _verdict(
             "Lower n_components, or add rows."
         )
     if best.kind == NO_ADAPTATION:
-        return NOT_NEEDED, "No alignment found is better supported than leaving the data as they are."
+        return NOT_NEEDED, "No alignment found is better supported than leaving the data alone."
     if rivals and not best.n_labelled:
         return AMBIGUOUS, (
-            f"{len(rivals)} other alignment(s) fit as well but for chance; see alignment.candidates. "
-            "A few target labels would tell them apart."
+            f"{len(rivals)} other alignment(s) fit as well but for chance; see "
+            "alignment.candidates. A few target labels would tell them apart."
         )
     return ALIGNED, (
-        f"The best alignment ({best.kind}) leaves MMD² {best.mmd2:.3g}; {best.starts} of the descents met there."
+        f"The best alignment ({best.kind}) leaves MMD² {best.mmd2:.3g}; "
+        f"{best.starts} of the descents met there."
     )
 
 
@@ -119,9 +118,8 @@ def _remarks(
         "The shared space keeps {:.0%} of the source's variance and {:.0%} of the target's.".format(
             numbers["variance_kept_source"], numbers["variance_kept_target"]
         ),
-        "Residual MMD² {:.3g}; two samples of one distribution would give {:.3g} on average.".format(
-            numbers["mmd2"], numbers["mmd2_by_chance"]
-        ),
+        "Residual MMD² {:.3g}; two samples of one distribution would give {:.3g} on "
+        "average.".format(numbers["mmd2"], numbers["mmd2_by_chance"]),
     ]
     for domain, name in zip(space.domains, ("source", "target"), strict=True):
         if domain.tamed:
@@ -129,6 +127,7 @@ def _remarks(
     for whitening, name in zip(space.whitenings, ("source", "target"), strict=True):
         if whitening.shrinkage > 0:
             remarks.append(
-                f"The {name}'s covariance was shrunk by {whitening.shrinkage:.2f}: few rows a column."
+                f"The {name}'s covariance was shrunk by {whitening.shrinkage:.2f}: "
+                "few rows a column."
             )
     return remarks

@@ -22,7 +22,8 @@ Rows = npt.NDArray[np.intp]
 
 # Rows a side that search and report look at; moments see all rows.
 MAX_SAMPLE = 4096
-# "auto" asks for ten rows a dimension: with fewer, whitened rows fill a simplex and MMD says nothing.
+# "auto" asks for ten rows a dimension: with fewer, whitened rows fill a simplex and MMD says
+# nothing.
 ROWS_PER_DIMENSION = 10
 # "auto" keeps this share of the variance of both domains, in at most this many dimensions.
 AUTO_SHARE, AUTO_COMPONENTS = 0.95, 20
@@ -30,7 +31,7 @@ AUTO_SHARE, AUTO_COMPONENTS = 0.95, 20
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """Rows (n, d), not copied, with names, weights (n,) and moments; ``sample`` (k,) are the rows to look at."""
+    """Rows (n, d), not copied, with names, weights (n,) and moments; ``sample`` (k,) to look at."""
 
     rows: FloatArray
     names: tuple[str, ...] | None
@@ -50,11 +51,14 @@ class Domain:
         return replace(self, rows=rows, weights=None, sample=np.arange(rows.shape[0]))
 
     def extended(self, rows: FloatArray) -> Domain:
-        """The trimmed domain with more rows: moments merged; the sample keeps evenly of old and new."""
+        """The trimmed domain with more rows: moments merged, old and new sampled in proportion."""
         stats = self.moments.merge(moments(rows))
-        both = np.concatenate([self.sampled(), rows]).astype(self.rows.dtype)
-        step = -(-both.shape[0] // MAX_SAMPLE)
-        kept = both[::step]
+        share = rows.shape[0] / (self.effective + rows.shape[0])
+        most = min(MAX_SAMPLE, self.sample.size + rows.shape[0])
+        # of a full sample's rows, as many are new as of all the rows there have been
+        new = max(most - self.sample.size, min(rows.shape[0], round(most * share)))
+        old = self.rows[self.sample[_evenly(self.sample.size, most - new)]]
+        kept = np.concatenate([old, rows[_evenly(rows.shape[0], new)].astype(self.rows.dtype)])
         return replace(
             self,
             rows=kept,
@@ -65,6 +69,11 @@ class Domain:
         )
 
 
+def _evenly(n: int, k: int) -> Rows:
+    """``k`` of ``range(n)``, evenly spread."""
+    return (np.arange(k) * n) // max(k, 1)
+
+
 def read_domain(X: Any, name: str, weights: Any, rng: np.random.Generator) -> Domain:
     """Check rows and weights, take their moments and a sample."""
     rows = check_matrix(X, name)
@@ -72,8 +81,8 @@ def read_domain(X: Any, name: str, weights: Any, rng: np.random.Generator) -> Do
     stats = moments(rows, w)
     if not (stats.variances > 0).any():
         raise ValueError(
-            f"{name} is constant: all its {rows.shape[0]} rows are equal, so it has no spread to align. "
-            "Check that the right columns were passed."
+            f"{name} is constant: all its {rows.shape[0]} rows are equal, so it has no spread to "
+            "align. Check that the right columns were passed."
         )
     return Domain(
         rows, column_names(X), w, stats, draw_rows(rows.shape[0], w, rng), _effective(stats, w)
@@ -107,9 +116,13 @@ def draw_rows(
     return rows
 
 
-def without_outliers(domains: Sequence[Domain]) -> list[Domain]:
-    """Moments with far rows weighed down, where any domain has some: all must be treated alike."""
-    if not any(has_outliers(domain.moments) for domain in domains):
+def without_outliers(domains: Sequence[Domain], like: Sequence[Domain] = ()) -> list[Domain]:
+    """Moments with far rows weighed down, where any domain has some: all must be treated alike.
+
+    The domains ``like`` are those that were treated before.
+    """
+    treated = any(domain.tamed for domain in like)
+    if not treated and not any(has_outliers(domain.moments) for domain in domains):
         return list(domains)
     return [_tamed(domain) for domain in domains]
 
@@ -130,8 +143,9 @@ def features_correspond(
     if asked is True:
         if widths[0] != widths[1]:
             raise ValueError(
-                f"same_features=True, but the source has {widths[0]} columns and the target {widths[1]}: "
-                "columns can only correspond where there are as many. Use same_features=False."
+                f"same_features=True, but the source has {widths[0]} columns and the target "
+                f"{widths[1]}: columns can only correspond where there are as many. "
+                "Use same_features=False."
             )
         return True, "Columns were said to correspond."
     if asked is False:
@@ -200,8 +214,8 @@ def choose_components(
         if n_components > most:
             ranks = ", ".join(str(whitening.rank) for whitening in whitenings)
             raise ValueError(
-                f"n_components={n_components}, but the domains support {ranks} dimensions (positive "
-                f"eigenvalues of their covariances). Use at most {most}, or None for all."
+                f"n_components={n_components}, but the domains support {ranks} dimensions "
+                f"(positive eigenvalues of their covariances). Use at most {most}, or None for all."
             )
         return n_components
     return min(most, _share_components(whitenings, n_components))
@@ -212,9 +226,9 @@ def _share_components(whitenings: Sequence[Whitening], share: float) -> int:
 
 
 def feature_anchor(source: Whitening, target: Whitening, p: int) -> Matrix:
-    """``R₀ = polar(S_A^{1/2} U_Aᵀ U_B S_B^{1/2})`` (p, p): the rotation that moves the features least.
+    """``R₀ = polar(S_A^{1/2} U_Aᵀ U_B S_B^{1/2})`` (p, p), which moves the features least.
 
-    It minimises ``Σ ‖θ_A R z_B − θ_B z_B‖²`` over O(p), and does not depend on the eigenvectors' signs.
+    It minimises ``Σ ‖θ_A R z_B − θ_B z_B‖²`` over O(p); the eigenvectors' signs do not matter.
     """
     return polar(source.directions(p).T @ target.directions(p))
 

@@ -20,6 +20,11 @@ class Labels:
     values: Array
     known: Mask
 
+    @staticmethod
+    def all_known(values: Array) -> Labels:
+        """Labels that are all known."""
+        return Labels(values, np.ones(values.size, dtype=np.bool_))
+
     @property
     def rows(self) -> npt.NDArray[np.intp]:
         """Positions of the labelled rows."""
@@ -32,14 +37,14 @@ class Labels:
 
 
 def read_labels(y: Any, n_rows: int, name: str) -> Labels:
-    """Labels of any kind, one a row; None, NaN and pandas' NA are unknown, everything else is a label."""
+    """Labels of any kind, one a row; None, NaN and pandas' NA are unknown, all else is a label."""
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 or values.shape[0] != n_rows:
         raise ValueError(
-            f"{name} should hold one label for each of the {n_rows} rows; got shape {values.shape}. "
-            "Where labels are unknown pass None or NaN, do not leave the row out."
+            f"{name} should hold one label for each of the {n_rows} rows; got shape "
+            f"{values.shape}. Where labels are unknown pass None or NaN, do not leave the row out."
         )
     known = known_labels(values)
     if values.dtype.kind == "O":
@@ -82,61 +87,69 @@ def _plain(values: Array, known: Mask) -> Array:
     else:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise ValueError(
-            f"Labels mix kinds that cannot be compared ({names}): make them all strings or all numbers."
+            f"Labels mix kinds that cannot be compared ({names}): make them all strings or all "
+            "numbers."
         )
-    filled = np.array([v if k else filler for v, k in zip(values, known, strict=True)])
-    return filled
+    return np.array([v if k else filler for v, k in zip(values, known, strict=True)])
 
 
 def task_of(labels: Labels) -> str:
-    """ "regression" for numbers with fractions, "classification" for everything else."""
+    """What labels ask for: "regression" if numbers with fractions, else "classification"."""
     given = labels.given
     if given.dtype.kind == "f" and type_of_target(given).startswith("continuous"):
         return "regression"
     return "classification"
 
 
-def check_labels(source: Labels | None, target: Labels | None, task: str) -> None:
+def check_labels(
+    source: Labels | None,
+    target: Labels | None,
+    task: str,
+    names: tuple[str, str] = ("y_source", "y_target"),
+) -> None:
     """What can be refused before any work: unknown source labels, no target label, a new class."""
+    y_source, y_target = names
     if target is not None and not target.known.any():
         raise ValueError(
-            "y_target holds no label at all: every entry is None, NaN or NA. "
-            "Leave y_target out to align without target labels."
+            f"{y_target} holds no label at all: every entry is None, NaN or NA. "
+            f"Leave {y_target} out to align without target labels."
         )
     if source is None:
         if target is not None:
             raise ValueError(
-                "y_target was given without y_source: target labels choose among alignments through a "
-                "predictor trained on the source, which needs y_source."
+                f"{y_target} was given without {y_source}: target labels choose among alignments "
+                f"through a predictor trained on the source, which needs {y_source}."
             )
         return
     if not source.known.all():
         unknown = int((~source.known).sum())
         raise ValueError(
-            f"y_source has {unknown} unknown labels of {source.known.size}: the predictor is trained on "
-            "the source. Drop those rows, or leave y_source out."
+            f"{y_source} has {unknown} unknown labels of {source.known.size}: the predictor "
+            f"is trained on the source. Drop those rows, or leave {y_source} out."
         )
     if task == "regression":
-        for labels, name in ((source, "y_source"), (target, "y_target")):
+        for labels, name in ((source, y_source), (target, y_target)):
             if labels is not None and labels.given.dtype.kind not in "biuf":
                 raise ValueError(
                     f"{name} should hold numbers for regression; got {labels.values.dtype}."
                 )
         return
-    _check_classes(source, target)
+    _check_classes(source, target, names)
 
 
-def _check_classes(source: Labels, target: Labels | None) -> None:
+def _check_classes(source: Labels, target: Labels | None, names: tuple[str, str]) -> None:
     classes = np.unique(source.given)
     if target is None:
         return
     if (classes.dtype.kind in "US") != (target.given.dtype.kind in "US"):
         raise ValueError(
-            f"y_source holds {classes.dtype} and y_target {target.given.dtype}: use the same labels in both."
+            f"{names[0]} holds {classes.dtype} and {names[1]} {target.given.dtype}: "
+            "use the same labels in both."
         )
     new = np.setdiff1d(target.given, classes)
     if new.size:
         raise ValueError(
-            f"y_target has labels that y_source lacks: {new[:5].tolist()} (source: {classes[:10].tolist()}). "
-            "A class must be seen in the source to be predicted; drop those labels (None), or add source rows."
+            f"{names[1]} has labels that {names[0]} lacks: {new[:5].tolist()} (source: "
+            f"{classes[:10].tolist()}). A class must be seen in the source to be predicted; "
+            "drop those labels (None), or add source rows."
         )

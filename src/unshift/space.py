@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,7 @@ from .stiefel import polar
 from .whitening import Whitening
 
 Matrix = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class SharedSpace:
     """Domains whitened into p dimensions; the first is the source, and sets the space.
 
     ``samples`` holds the whitened sample of each domain (k, p), ``correspond`` whether its columns
-    are those of the source, ``sigma`` the kernel's bandwidth, ``reasons`` what was assumed.
+    are those of the source, ``sigma`` the kernel's bandwidth, ``reasons`` what was assumed: a
+    sentence for each domain but the source, then those about all of them.
     """
 
     domains: tuple[Domain, ...]
@@ -91,6 +93,37 @@ class SharedSpace:
         rows: Matrix = self.whitenings[0].whitener(self.p)(self.domains[i].sampled())
         return rows
 
+    def pair(self, i: int) -> SharedSpace:
+        """The same space with the source and domain i only."""
+        return replace(
+            self,
+            domains=(self.domains[0], self.domains[i]),
+            whitenings=(self.whitenings[0], self.whitenings[i]),
+            samples=(self.samples[0], self.samples[i]),
+            correspond=(True, self.correspond[i]),
+            reasons=(self.reasons[i - 1], *self.reasons[len(self.domains) - 1 :]),
+        )
+
+    def with_domain(self, i: int, domain: Domain) -> SharedSpace:
+        """The space with another domain at ``i``, or one more; the others stay as they are."""
+        same, reason = _correspondence(self.domains[0], domain, self.settings.same_features)
+        whitening = whiten_domain(domain, self.settings.scale == "std", self.settings.shrinkage)
+        if whitening.rank < self.p:
+            raise ValueError(
+                f"The shared space has {self.p} dimensions, but the new rows support only "
+                f"{whitening.rank} (positive eigenvalues of their covariance). Add rows, "
+                "or align all domains again."
+            )
+        said = len(self.domains) - 1
+        return replace(
+            self,
+            domains=put(self.domains, i, domain),
+            whitenings=put(self.whitenings, i, whitening),
+            samples=put(self.samples, i, _whitened(domain, whitening, self.p)),
+            correspond=put(self.correspond, i, same),
+            reasons=(*put(self.reasons[:said], i - 1, reason), *self.reasons[said:]),
+        )
+
     def trimmed(self) -> SharedSpace:
         """The same space, holding on to the sampled rows only."""
         return replace(self, domains=tuple(domain.trimmed() for domain in self.domains))
@@ -104,7 +137,7 @@ class SharedSpace:
     def carried(self, i: int, old: AffineMap) -> Matrix:
         """The rotation (p, p) of this space that comes nearest to an old map of domain i.
 
-        ``min_R ‖W Rᵀ − M‖`` in the metric of the data: ``Rᵀ = polar(θᵀ M)`` with ``θ`` the colourer.
+        ``min_R ‖W Rᵀ − M‖`` in the metric of the data: ``Rᵀ = polar(θᵀ M)``, ``θ`` the colourer.
         """
         return polar(self.whitenings[i].colourer(self.p).matrix @ old.matrix).T
 
@@ -151,6 +184,11 @@ def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpa
         settings=settled,
         reasons=tuple(reasons),
     )
+
+
+def put(items: tuple[T, ...], i: int, item: T) -> tuple[T, ...]:
+    """The items with another at ``i``, or one more at the end."""
+    return (*items[:i], item, *items[i + 1 :])
 
 
 def _correspondence(source: Domain, target: Domain, asked: Any) -> tuple[bool, str]:

@@ -11,15 +11,25 @@ import io
 import json
 import os
 import zipfile
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .affine import AffineMap
+from .choice import Candidate
+from .diagnosis import Diagnosis
+
 VERSION = 1
 HEADER = "header"
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+# What a file holds of a map and of a candidate.
+PARTS = ("center", "matrix", "offset")
+MAPS = ("source", "target", "target_to_source")
+NUMBERS = ("kind", "mmd2", "displacement", "starts", "error", "n_labelled")
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays) -> None:
@@ -43,21 +53,61 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
         payload = file.read()
     words = first.split()
     if len(words) != 3 or words[0] != b"unshift" or not first.endswith(b"\n"):
-        raise ValueError(f"{os.fspath(path)} is not a file that unshift saved: its first line is not ours.")
+        raise ValueError(
+            f"{os.fspath(path)} is not a file that unshift saved: its first line is not ours."
+        )
     if words[1] != str(VERSION).encode():
         raise ValueError(
-            f"{os.fspath(path)} has format version {words[1].decode(errors='replace')}, and this unshift reads "
-            f"version {VERSION}. Install the unshift that wrote it, or align and save again."
+            f"{os.fspath(path)} has format version {words[1].decode(errors='replace')}, "
+            f"and this unshift reads version {VERSION}. Install the unshift that wrote it, "
+            "or align and save again."
         )
     if hashlib.sha256(payload).hexdigest().encode() != words[2]:
         raise ValueError(
-            f"{os.fspath(path)} is damaged: its checksum does not match (truncated or changed since it was "
-            "saved). Copy it again, or align and save again."
+            f"{os.fspath(path)} is damaged: its checksum does not match (truncated or changed "
+            "since it was saved). Copy it again, or align and save again."
         )
     try:
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (ValueError, zipfile.BadZipFile) as error:
+        header = json.loads(arrays.pop(HEADER).tobytes().decode())
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{os.fspath(path)} holds no archive that unshift saved.") from error
-    header = json.loads(arrays.pop(HEADER).tobytes().decode())
     return header, arrays
+
+
+def pack_map(map_: AffineMap, key: str, arrays: Arrays) -> dict[str, Any]:
+    """The map's names for the header; its arrays go to ``arrays`` under ``key``."""
+    arrays.update({f"{key}.{part}": getattr(map_, part) for part in PARTS})
+    return {"names_in": map_.names_in, "names_out": map_.names_out}
+
+
+def unpack_map(fields: dict[str, Any], key: str, arrays: Arrays) -> AffineMap:
+    """The map that ``pack_map`` put under ``key``."""
+    names = {name: None if value is None else tuple(value) for name, value in fields.items()}
+    return AffineMap(*(arrays[f"{key}.{part}"] for part in PARTS), **names)
+
+
+def pack_candidate(candidate: Candidate, key: str, arrays: Arrays) -> dict[str, Any]:
+    """The candidate's maps and numbers for the header; its arrays go to ``arrays``."""
+    if candidate.rotation is not None:
+        arrays[f"{key}.rotation"] = candidate.rotation
+    maps = {name: pack_map(getattr(candidate, name), f"{key}.{name}", arrays) for name in MAPS}
+    return maps | {name: getattr(candidate, name) for name in NUMBERS}
+
+
+def unpack_candidate(fields: dict[str, Any], key: str, arrays: Arrays) -> Candidate:
+    """The candidate that ``pack_candidate`` put under ``key``."""
+    maps = {name: unpack_map(fields[name], f"{key}.{name}", arrays) for name in MAPS}
+    numbers = {name: fields[name] for name in NUMBERS}
+    return Candidate(**maps, **numbers, rotation=arrays.get(f"{key}.rotation"))
+
+
+def pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Verdict, reasons and numbers for the header."""
+    return asdict(diagnosis)
+
+
+def unpack_diagnosis(fields: dict[str, Any]) -> Diagnosis:
+    """The diagnosis that ``pack_diagnosis`` described."""
+    return Diagnosis(fields["verdict"], tuple(fields["reasons"]), fields["numbers"])
