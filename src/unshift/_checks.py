@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,13 +42,10 @@ def _refuse_text_columns(X: Any, name: str) -> None:
     """Name the columns of a frame that hold no numbers."""
     text = []
     for column in X.columns:
-        values = X[column]
-        if np.asarray(values[:0]).dtype.kind in "biuf":
+        kind = np.asarray(X[column][:0]).dtype.kind
+        if kind in "biuf" or (kind == "O" and _is_numeric(X[column])):
             continue
-        try:
-            np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            text.append(str(column))
+        text.append(str(column))
     if text:
         raise ValueError(
             f"{name} should hold numbers only, but these columns do not: {', '.join(text)}. "
@@ -55,9 +53,23 @@ def _refuse_text_columns(X: Any, name: str) -> None:
         )
 
 
+def _is_numeric(values: Any) -> bool:
+    """Whether objects are numbers, or nothing at all (pandas' NA)."""
+    try:
+        np.asarray([v for v in values if isinstance(v == v, (bool, np.bool_))], dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _explain(error: Exception, X: Any, name: str) -> str:
     """scikit-learn's message, with the place of the first bad cell and a remedy."""
-    message = str(error)
+    # without the data themselves, which scikit-learn prints in between
+    message = re.sub(r":?\narray=.*?\.\n(?=Reshape)", ". ", str(error), flags=re.DOTALL)
+    if "Complex" in message:
+        message = message.splitlines()[0]
+    if "could not convert" in message:
+        return f"{name} should hold numbers only: {message}. Encode such values as numbers first."
     if "NaN" in message or "infinity" in message:
         return f"{message.splitlines()[0]} {_first_bad_cell(X, name)}"
     if "minimum of" in message and "sample" in message:
@@ -66,7 +78,8 @@ def _explain(error: Exception, X: Any, name: str) -> str:
 
 
 def _first_bad_cell(X: Any, name: str) -> str:
-    values = np.asarray(X, dtype=np.float64)
+    frame = hasattr(X, "iloc")  # pandas' NA becomes NaN on request only
+    values = X.to_numpy(dtype=np.float64, na_value=np.nan) if frame else np.asarray(X, np.float64)
     row, column = np.argwhere(~np.isfinite(values))[0]
     names = column_names(X)
     where = f"column {names[column]!r}" if names else f"column {column}"
@@ -125,12 +138,18 @@ def generator(random_state: Any) -> np.random.Generator:
     """One Generator from None, an int, a Generator, or an old RandomState (which is advanced)."""
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(int(random_state.randint(2**31 - 1)))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            "random_state should be None, a whole number not below zero, or a numpy Generator; "
+            f"got {random_state!r}."
+        ) from error
 
 
 def check_positive(value: Any, name: str) -> float:
     """A finite number above zero."""
-    number = float(value)
+    number = float(value) if isinstance(value, (int, float, np.number)) else np.nan
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} should be a finite number above zero; got {value!r}.")
     return number
@@ -149,6 +168,15 @@ def check_components(n_components: Any) -> int | float | str | None:
         "n_components should be 'auto', None (all positive eigenvalues), a whole number of at "
         f"least 1, or a share of variance above 0 and below 1; got {n_components!r}."
     )
+
+
+def check_starts(n_starts: Any) -> None:
+    """'auto' or a whole number of at least 1."""
+    whole = isinstance(n_starts, (int, np.integer)) and not isinstance(n_starts, bool)
+    if n_starts != "auto" and not (whole and n_starts >= 1):
+        raise ValueError(
+            f"n_starts should be 'auto' or a whole number of at least 1; got {n_starts!r}."
+        )
 
 
 def check_option(value: Any, name: str, options: Sequence[Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import storage
-from ._checks import check_matrix, check_names, check_option, check_width, generator
+from ._checks import check_matrix, check_names, check_option, check_starts, check_width, generator
 from .affine import AffineMap
 from .choice import Candidate, judge, rank
 from .diagnosis import Diagnosis, chance_level, diagnose
@@ -204,11 +204,17 @@ def align(
     check_option(task, "task", ("auto", "classification", "regression"))
     settings = SpaceSettings(n_components, bandwidth, same_features, scale, shrinkage, outliers)
     settings.checked()
+    check_starts(n_starts)
     rng = generator(random_state)
     domains = (
         read_domain(X_source, "X_source", sample_weight_source, rng),
         read_domain(X_target, "X_target", sample_weight_target, rng),
     )
+    if loss == "joint" and y_source is None:
+        raise ValueError(
+            'loss="joint" weighs MMD² against the loss of a predictor, which needs y_source. '
+            'Pass y_source, or use loss="mmd".'
+        )
     labels = _read_both(y_source, y_target, domains)
     if task == "auto":
         task = "classification" if labels[0] is None else task_of(labels[0])

@@ -81,11 +81,7 @@ def jointly_refined(
 ) -> list[Found]:
     """The best rotations and the anchored one, descended on in the joint loss."""
     space, trained, labelled = evidence.space, evidence.trained, evidence.labelled
-    if trained is None:
-        raise ValueError(
-            'loss="joint" weighs MMD² against the loss of a predictor, which needs y_source. '
-            'Pass y_source, or use loss="mmd".'
-        )
+    assert trained is not None, "align refuses the joint loss without source labels"
     starts = [f for i, f in enumerate(found) if i < JOINT_STARTS or f.kind == ANCHOR]
     whitener = space.whitenings[1].whitener(space.p)
     minima = refine_jointly(

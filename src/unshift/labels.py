@@ -146,6 +146,11 @@ def _check_classes(source: Labels, target: Labels | None, names: tuple[str, str]
             f"{names[0]} holds {classes.dtype} and {names[1]} {target.given.dtype}: "
             "use the same labels in both."
         )
+    if classes.size < 2:
+        raise ValueError(
+            f"{names[0]} holds a single class, {classes.tolist()}: a predictor of it is never wrong, "
+            f"so {names[1]} cannot choose among alignments. Leave {names[1]} out, or add a class."
+        )
     new = np.setdiff1d(target.given, classes)
     if new.size:
         raise ValueError(

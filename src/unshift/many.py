@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import storage
-from ._checks import check_matrix, check_option, generator
+from ._checks import check_matrix, check_option, check_starts, generator
 from .affine import AffineMap
 from .align import KIND, Alignment, pack_alignment, unpack_alignment
 from .diagnosis import Diagnosis
@@ -80,6 +80,7 @@ class ManyAlignment:
                 "change. Align all domains again, or refit another one."
             )
         _check_names([name])
+        check_starts(n_starts)
         rng = generator(random_state)
         domain = read_domain(X, _called(name), None, rng)
         space = evidence.space
@@ -186,6 +187,7 @@ def align_many(
     check_option(task, "task", ("auto", "classification", "regression"))
     settings = SpaceSettings(n_components, bandwidth, same_features, scale, shrinkage, outliers)
     settings.checked()
+    check_starts(n_starts)
     reference = _check_domains(domains, reference, {} if y is None else y)
     # by name, so that nothing depends on the order in which the domains came
     order = (reference, *sorted(name for name in domains if name != reference))

@@ -30,6 +30,10 @@ Matrix = npt.NDArray[np.float64]
 T = TypeVar("T")
 
 
+# Bandwidths away at which the kernel is nothing, and its exponent still exact in float32.
+FAR = 1e3
+
+
 @dataclass(frozen=True)
 class SpaceSettings:
     """How a shared space is made; described in docs/options.md."""
@@ -89,9 +93,15 @@ class SharedSpace:
         return self.whitenings[0].colourer(self.p).renamed(None, self.domains[0].names)
 
     def unadapted(self, i: int) -> Matrix:
-        """Sample of domain i where the source's own whitening puts it (k, p)."""
+        """Sample of domain i where the source's own whitening puts it (k, p).
+
+        Rows that would lie out of any kernel's sight are brought to its edge: in units unlike the
+        source's they could be so far that squares of their distances overflow.
+        """
         rows: Matrix = self.whitenings[0].whitener(self.p)(self.domains[i].sampled())
-        return rows
+        edge = FAR * max(1.0, self.sigma)
+        largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), edge)
+        return rows * (edge / largest)
 
     def pair(self, i: int) -> SharedSpace:
         """The same space with the source and domain i only."""
