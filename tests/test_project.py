@@ -22,7 +22,7 @@ ORDER = [
     *("affine", "moments", "whitening", "stiefel", "mmd", "spectral"),
     *("labels", "domain", "space", "descent", "invariants", "search"),
     *("predictors", "choice", "joint", "diagnosis", "storage", "evidence"),
-    *("align", "plate", "many", "stacked", "estimators"),
+    *("align", "plate", "many", "stacked", "aligned", "estimators"),
     *("datasets", "digits_images", "networks", "experiments"),
     *("model", "tables", "summary", "demo", "plots", "report", "cli"),
     "__init__",

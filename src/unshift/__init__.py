@@ -3,7 +3,19 @@
 from . import stiefel
 from .affine import AffineMap
 from .align import Alignment, align
+from .estimators import AffineAligner, AlignedClassifier, AlignedRegressor
 from .many import align_many, load
 from .mmd import mmd2
 
-__all__ = ["AffineMap", "Alignment", "align", "align_many", "load", "mmd2", "stiefel"]
+__all__ = [
+    "AffineAligner",
+    "AffineMap",
+    "AlignedClassifier",
+    "AlignedRegressor",
+    "Alignment",
+    "align",
+    "align_many",
+    "load",
+    "mmd2",
+    "stiefel",
+]

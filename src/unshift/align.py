@@ -29,6 +29,8 @@ Array = npt.NDArray[Any]
 
 # In the header of a saved file: what it holds.
 KIND = "alignment"
+# The kind of candidate that whitens one domain and rotates nothing.
+WHITENED = "whitened"
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,6 +278,24 @@ def align_pair(
     return _decide(candidates_of(space, found), evidence)
 
 
+def align_one(
+    X: Any, *, adapted: bool, sample_weight: Any = None, random_state: Any = None, **settings: Any
+) -> Alignment:
+    """One domain as its own target, where there is nothing to search: ``R = I``, or no adaptation.
+
+    ``adapted`` says which of the two is in force; ``settings`` are those of the shared space.
+    """
+    # Its columns are its own, whatever is asked of other domains.
+    settings = {**settings, "same_features": settings.get("same_features", True) or True}
+    domain = read_domain(X, "X", sample_weight, generator(random_state))
+    space = share_space((domain, domain), SpaceSettings(**settings).checked())
+    space = replace(space, reasons=("One domain was given: it is its own target.",))
+    chance = chance_level(*space.samples, space.sigma)
+    whitened, same = candidates_of(space, [Found(np.eye(space.p), 0.0, WHITENED, 1)])
+    evidence = Evidence(space, None, None, "classification", None, "auto", chance)
+    return _concluded((whitened, same) if adapted else (same, whitened), evidence)
+
+
 def _read_both(
     y_source: Any, y_target: Any, domains: tuple[Domain, Domain]
 ) -> tuple[Labels | None, Labels | None]:
@@ -289,7 +309,7 @@ def _read_both(
 
 def _decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
     """Judge the candidates by what labels there are, rank them, and say what to think of it."""
-    space, trained, labelled = evidence.space, evidence.trained, evidence.labelled
+    trained, labelled = evidence.trained, evidence.labelled
     if trained is not None and labelled is not None:
         candidates = judge(
             candidates,
@@ -298,10 +318,15 @@ def _decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
             evidence.task,
             evidence.estimator,
         )
-    ranked = rank(candidates, evidence.choice)
+    return _concluded(rank(candidates, evidence.choice), evidence)
+
+
+def _concluded(ranked: Sequence[Candidate], evidence: Evidence) -> Alignment:
+    """The alignment whose first candidate is in force."""
+    space = evidence.space
     diagnosis = diagnose(ranked, space, evidence.chance)
     kept = replace(evidence, space=space.trimmed())
-    return Alignment(ranked, diagnosis, space.p, space.sigma, space.correspond[1], kept)
+    return Alignment(tuple(ranked), diagnosis, space.p, space.sigma, space.correspond[1], kept)
 
 
 def _with_labels(alignment: Alignment, evidence: Evidence, rows: Array, y_target: Any) -> Alignment:

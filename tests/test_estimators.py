@@ -1,0 +1,495 @@
+"""The scikit-learn estimators: their contract, their two domains, their inputs and outputs."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from unshift import AffineAligner, AlignedClassifier, AlignedRegressor
+from unshift.choice import NO_ADAPTATION
+
+ESTIMATORS = [AffineAligner, AlignedClassifier, AlignedRegressor]
+QUICK = {"n_components": 2, "n_starts": 2, "random_state": 0}
+
+
+def two_domains(n: int = 50, seed: int = 0) -> tuple[Any, Any, Any, Any]:
+    """Rows and classes of a source and of a target whose features are mixed and moved."""
+    rng = np.random.default_rng(seed)
+    y, y_target = np.arange(n) % 2, np.arange(n + 7) % 2
+    X, Z = rng.exponential(size=(n, 3)), rng.exponential(size=(n + 7, 3))
+    X[:, 0] += 3.0 * y
+    Z[:, 0] += 3.0 * y_target
+    return X, y, Z @ (np.eye(3) + 0.2 * rng.normal(size=(3, 3))) + 5.0, y_target
+
+
+def fitted(kind: type, **params: Any) -> Any:
+    X, y, X_target, _ = two_domains()
+    return kind(**{**QUICK, **params}).fit(X, y, X_target=X_target)
+
+
+# The contract
+
+
+@parametrize_with_checks([kind() for kind in ESTIMATORS])
+def test_scikit_learn_check(estimator: Any, check: Any) -> None:
+    if "array_api" in str(check):
+        return  # with the others, in an interpreter of its own, below
+    check(estimator)
+
+
+def test_every_check_of_check_estimator_passes_and_none_is_skipped() -> None:
+    # SciPy reads SCIPY_ARRAY_API when it is imported; without, a check is skipped.
+    code = """
+import warnings
+from unshift import AffineAligner, AlignedClassifier, AlignedRegressor
+from sklearn.utils.estimator_checks import check_estimator
+warnings.simplefilter("ignore")
+for kind in (AffineAligner, AlignedClassifier, AlignedRegressor):
+    for done in check_estimator(kind(), on_fail="warn", on_skip=None):
+        assert not done["expected_to_fail"], done
+        assert done["status"] == "passed", done
+    print(kind.__name__)
+"""
+    environment = {**os.environ, "SCIPY_ARRAY_API": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [kind.__name__ for kind in ESTIMATORS]
+
+
+def test_tags_say_what_is_taken() -> None:
+    for kind in ESTIMATORS:
+        tags = kind().__sklearn_tags__()
+        assert not tags.input_tags.sparse
+        assert not tags.input_tags.allow_nan
+        assert tags.target_tags.required == (kind is not AffineAligner)
+    assert AlignedClassifier().__sklearn_tags__().estimator_type == "classifier"
+    assert AlignedRegressor().__sklearn_tags__().estimator_type == "regressor"
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_fit_leaves_parameters_and_inputs_alone(kind: type) -> None:
+    X, y, X_target, y_target = two_domains()
+    given = [X, y, X_target, y_target, np.ones(X.shape[0])]
+    before = [array.copy() for array in given]
+    estimator = kind(**QUICK)
+    params = estimator.get_params()
+    estimator.fit(X, y, X_target=X_target, y_target=y_target, sample_weight=given[4])
+    assert estimator.get_params() == params
+    for array, copy in zip(given, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_clone_refit_and_joblib_round_trip_give_the_same(kind: type, tmp_path: Any) -> None:
+    X, y, X_target, _ = two_domains()
+    estimator = fitted(kind)
+    answer = "transform" if kind is AffineAligner else "predict"
+    first = getattr(estimator, answer)(X_target)
+    joblib.dump(estimator, tmp_path / "estimator.joblib")
+    others = [
+        joblib.load(tmp_path / "estimator.joblib"),
+        clone(estimator).fit(X, y, X_target=X_target),
+        estimator.fit(X, y, X_target=X_target),
+    ]
+    for other in others:
+        np.testing.assert_array_equal(getattr(other, answer)(X_target), first)
+
+
+def test_inner_estimator_is_cloned_and_reached_by_its_parameters() -> None:
+    inner = LogisticRegression(C=0.5)
+    classifier = fitted(AlignedClassifier, estimator=inner)
+    assert classifier.estimator_ is not inner
+    assert not hasattr(inner, "coef_")
+    assert classifier.set_params(estimator__C=2.0).estimator.C == 2.0
+
+
+def test_methods_are_those_of_the_inner_estimator() -> None:
+    assert hasattr(AlignedClassifier(), "predict_proba")
+    assert not hasattr(AlignedClassifier(RidgeClassifier()), "predict_proba")
+    assert hasattr(AlignedClassifier(RidgeClassifier()), "decision_function")
+    assert not hasattr(AlignedRegressor(), "predict_proba")
+    classifier = fitted(AlignedClassifier, estimator=LogisticRegression())
+    rows = two_domains()[2]
+    assert classifier.predict_proba(rows).shape == (57, 2)
+    above = classifier.decision_function(rows) > 0
+    np.testing.assert_array_equal(classifier.classes_[above.astype(int)], classifier.predict(rows))
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_unfitted_says_so(kind: type) -> None:
+    method = "transform" if kind is AffineAligner else "predict"
+    with pytest.raises(NotFittedError, match=f"This {kind.__name__} instance is not fitted yet"):
+        getattr(kind(), method)(two_domains()[0])
+
+
+# One domain
+
+
+def test_classifier_of_one_domain_is_the_plain_estimator() -> None:
+    X, y, _, _ = two_domains()
+    plain = KNeighborsClassifier(3).fit(X, y)
+    aligned = AlignedClassifier(KNeighborsClassifier(3)).fit(X, y)
+    assert aligned.alignment_.candidates[0].kind == NO_ADAPTATION
+    np.testing.assert_array_equal(aligned.predict_proba(X), plain.predict_proba(X))
+    np.testing.assert_array_equal(aligned.predict_proba(X, domain="source"), plain.predict_proba(X))
+
+
+def test_regressor_of_one_domain_is_the_plain_estimator() -> None:
+    X, _, _, _ = two_domains()
+    y = X @ [1.0, -2.0, 0.5] + 1.0
+    weights = np.arange(50) % 3
+    plain = Ridge().fit(X, y, sample_weight=weights)
+    aligned = AlignedRegressor(Ridge()).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(aligned.predict(X), plain.predict(X))
+    assert aligned.score(X, y) == plain.score(X, y)
+
+
+def test_aligner_of_one_domain_whitens_it() -> None:
+    X = two_domains(500)[0]
+    aligner = AffineAligner(n_components=None)
+    Z = aligner.fit_transform(X)
+    np.testing.assert_allclose(np.cov(Z.T, bias=True), np.eye(3), atol=1e-10)
+    np.testing.assert_allclose(Z.mean(axis=0), 0.0, atol=1e-10)
+    np.testing.assert_array_equal(aligner.transform(X), Z)
+    np.testing.assert_array_equal(aligner.alignment_.rotation, np.eye(3))
+    assert aligner.alignment_.mmd2 == 0.0
+    assert "One domain was given" in str(aligner.alignment_.diagnosis)
+
+
+def test_one_domain_has_its_own_features_whatever_is_said_of_others() -> None:
+    X, y, _, _ = two_domains()
+    classifier = AlignedClassifier(same_features=False).fit(X, y)
+    assert classifier.alignment_.candidates[0].kind == NO_ADAPTATION
+
+
+def test_one_domain_can_be_saved_and_updated(tmp_path: Any) -> None:
+    X, _, X_target, _ = two_domains()
+    alignment = AffineAligner().fit(X).alignment_
+    alignment.save(tmp_path / "one")
+    assert alignment.update(X_target[:20]).target.width_in == 3
+
+
+# Two domains
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_rows_go_through_the_map_of_their_domain(kind: type) -> None:
+    X, _, X_target, _ = two_domains()
+    estimator = fitted(kind)
+    maps = estimator.alignment_
+
+    def answer(rows: Any, **how: Any) -> Any:
+        if kind is AffineAligner:
+            return estimator.transform(rows, **how)
+        return estimator.predict(rows, **how)
+
+    def expected(shared: Any) -> Any:
+        return shared if kind is AffineAligner else estimator.estimator_.predict(shared)
+
+    np.testing.assert_array_equal(answer(X_target), expected(maps.target(X_target)))
+    np.testing.assert_array_equal(answer(X_target, domain="target"), answer(X_target))
+    np.testing.assert_array_equal(answer(X, domain="source"), expected(maps.source(X)))
+    both, domains = np.concatenate([X, X_target])[::-1], np.repeat([2, -3], [50, 57])[::-1]
+    mixed = answer(both, sample_domain=domains)
+    np.testing.assert_allclose(mixed[domains > 0], answer(X, domain="source")[::-1], rtol=1e-12)
+    np.testing.assert_allclose(mixed[domains < 0], answer(X_target)[::-1], rtol=1e-12)
+
+
+def test_estimator_is_trained_on_the_sources_shared_rows() -> None:
+    X, y, _, _ = two_domains()
+    weights = 1.0 + np.arange(50) % 3
+    _, _, X_target, _ = two_domains()
+    classifier = AlignedClassifier(LogisticRegression(), **QUICK)
+    classifier.fit(X, y, X_target=X_target, sample_weight=weights)
+    by_hand = LogisticRegression().fit(classifier.alignment_.source(X), y, sample_weight=weights)
+    np.testing.assert_array_equal(classifier.estimator_.coef_, by_hand.coef_)
+
+
+def test_whole_weights_are_repetitions() -> None:
+    X, _, X_target, _ = two_domains()
+    weights = np.arange(50) % 4
+    repeated = np.repeat(np.arange(50), weights)
+    weighted = AffineAligner(**QUICK).fit(X, X_target=X_target, sample_weight=weights)
+    plain = AffineAligner(**QUICK).fit(X[repeated], X_target=X_target)
+    np.testing.assert_allclose(weighted.transform(X_target), plain.transform(X_target), atol=1e-6)
+
+
+def test_labels_of_the_target_are_evidence() -> None:
+    X, y, X_target, y_target = two_domains()
+    known = [None] * 57
+    known[:20] = y_target[:20].tolist()
+    for kind in (AffineAligner, AlignedClassifier):
+        estimator = kind(**QUICK).fit(X, y, X_target=X_target, y_target=known)
+        assert estimator.alignment_.candidates[0].n_labelled == 20
+
+
+def test_predictions_without_adaptation_are_those_of_the_plain_estimator() -> None:
+    # The target is a part of the source: no alignment can beat leaving it as it is.
+    X, y, _, _ = two_domains()
+    aligned = AlignedClassifier(KNeighborsClassifier(1), **QUICK)
+    aligned.fit(X, y, X_target=X[:40], y_target=y[:40])
+    assert aligned.alignment_.candidates[0].kind == NO_ADAPTATION
+    new = two_domains(seed=1)[0]
+    plain = KNeighborsClassifier(1).fit(X, y)
+    np.testing.assert_array_equal(aligned.predict(new), plain.predict(new))
+
+
+def test_unlike_widths() -> None:
+    X, y, X_target, y_target = two_domains()
+    wide = np.column_stack([X_target, X_target[:, 0] + X_target[:, 1] ** 2])
+    classifier = AlignedClassifier(**QUICK).fit(X, y, X_target=wide)
+    assert (classifier.n_features_in_, classifier.n_features_target_) == (3, 4)
+    assert classifier.predict(wide).shape == y_target.shape
+    assert classifier.predict(X, domain="source").shape == y.shape
+    message = "X has 3 features, but AlignedClassifier is expecting 4 features"
+    with pytest.raises(ValueError, match=message):
+        classifier.predict(X)
+    message = "X has 4 features, but AlignedClassifier is expecting 3 features"
+    with pytest.raises(ValueError, match=message):
+        classifier.predict(wide, domain="source")
+    with pytest.raises(ValueError, match=message):
+        classifier.predict(wide, sample_domain=[0, -1] * 28 + [0])
+
+
+def test_score_ignores_unknown_labels() -> None:
+    X, y, X_target, y_target = two_domains()
+    classifier = fitted(AlignedClassifier)
+    predicted = classifier.predict(X_target)
+    for unknown in (None, np.nan, pd.NA):
+        partly = y_target.astype(object)
+        partly[10:] = unknown
+        assert classifier.score(X_target, partly) == accuracy_score(y_target[:10], predicted[:10])
+    weights = np.arange(57.0)
+    expected = accuracy_score(y_target[:10], predicted[:10], sample_weight=weights[:10])
+    assert classifier.score(X_target, partly, sample_weight=weights) == expected
+    assert classifier.score(X, y, domain="source") == accuracy_score(
+        y, classifier.predict(X, domain="source")
+    )
+
+
+def test_regressor_scores_r2_of_known_numbers() -> None:
+    X, _, X_target, _ = two_domains()
+    regressor = AlignedRegressor(**QUICK).fit(X, X[:, 0] - 1.0, X_target=X_target)
+    truth = np.linspace(-1.0, 1.0, 57)
+    truth[0] = -1.0  # a number here
+    partly = truth.copy()
+    partly[30:] = np.nan
+    expected = r2_score(truth[:30], regressor.predict(X_target)[:30])
+    assert regressor.score(X_target, partly) == expected
+
+
+def test_score_without_any_known_label_is_refused() -> None:
+    classifier = fitted(AlignedClassifier)
+    with pytest.raises(ValueError, match="None of the 57 labels in y is known"):
+        classifier.score(two_domains()[2], [None] * 57)
+
+
+@pytest.mark.parametrize("labels", [["a", "b"], [-1, 1], [0.0, 1.0], [True, False]])
+def test_labels_of_any_kind_come_back(labels: list[Any]) -> None:
+    X, y, X_target, y_target = two_domains()
+    names = np.array(labels)
+    classifier = AlignedClassifier(**QUICK).fit(X, names[y], X_target=X_target)
+    np.testing.assert_array_equal(classifier.classes_, np.unique(names))
+    assert set(classifier.predict(X_target)) <= set(names)
+    assert 0.0 <= classifier.score(X_target, names[y_target]) <= 1.0
+
+
+def test_joint_loss_and_bandwidth_reach_the_alignment() -> None:
+    X, y, X_target, _ = two_domains()
+    estimator = AlignedClassifier(loss="joint", bandwidth=1.5, **QUICK)
+    alignment = estimator.fit(X, y, X_target=X_target).alignment_
+    assert alignment.bandwidth == 1.5
+    assert alignment.n_components == 2
+
+
+# Frames and types
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_float32_is_kept(kind: type) -> None:
+    X, y, X_target, _ = (array.astype(np.float32) for array in two_domains())
+    estimator = kind(**QUICK).fit(X, y, X_target=X_target)
+    shared = estimator.alignment_.source(X)
+    assert shared.dtype == np.float32
+    if kind is AffineAligner:
+        assert estimator.transform(X_target).dtype == np.float32
+        assert estimator.fit_transform(X, X_target=X_target).dtype == np.float32
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_set_output_gives_named_frames(library: str) -> None:
+    X, _, X_target, _ = two_domains()
+    names = ["a", "b", "c"]
+    frame = pd.DataFrame if library == "pandas" else pl.DataFrame
+    source = pd.DataFrame(X, columns=names) if library == "pandas" else pl.DataFrame(X, names)
+    target = (
+        pd.DataFrame(X_target, columns=names, index=np.arange(57)[::-1])
+        if library == "pandas"
+        else pl.DataFrame(X_target, names)
+    )
+    aligner = AffineAligner(**QUICK).set_output(transform=library)
+    fitted_rows = aligner.fit_transform(source, X_target=target)
+    assert aligner.alignment_.same_features
+    assert aligner.alignment_.source.names_in == tuple(names)
+    for out in (fitted_rows, aligner.transform(target)):
+        assert isinstance(out, frame)
+        assert list(out.columns) == list(aligner.get_feature_names_out()) == ["shared0", "shared1"]
+    if library == "pandas":
+        assert aligner.transform(target).index[0] == 56
+    plain = aligner.set_output(transform="default").transform(target)
+    assert isinstance(plain, np.ndarray)
+
+
+def test_names_out_are_the_sources_where_nothing_is_adapted() -> None:
+    X = pd.DataFrame(two_domains()[0], columns=["a", "b", "c"])
+    aligner = AffineAligner(n_components=None).fit(X)
+    assert aligner.get_feature_names_out().tolist() == ["shared0", "shared1", "shared2"]
+    aligner.alignment_ = aligner.alignment_.prefer(1)
+    assert aligner.get_feature_names_out().tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(aligner.transform(X), X)
+
+
+def test_columns_are_checked_against_their_own_domain() -> None:
+    X, y, X_target, _ = two_domains()
+    source = pd.DataFrame(X, columns=["a", "b", "c"])
+    target = pd.DataFrame(X_target, columns=["u", "v", "w"])
+    classifier = AlignedClassifier(**QUICK).fit(source, y, X_target=target)
+    assert classifier.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert classifier.feature_names_target_.tolist() == ["u", "v", "w"]
+    assert not classifier.alignment_.same_features
+    classifier.predict(target)
+    classifier.predict(source, domain="source")
+    message = "The feature names should match those that were passed during fit"
+    for wrong, domain in ((source, "target"), (target, "source"), (target[["v", "u", "w"]], None)):
+        with pytest.raises(ValueError, match=message):
+            classifier.predict(wrong, domain=domain)
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        classifier.predict(X_target)
+
+
+def test_refit_forgets_the_columns_of_before() -> None:
+    X, y, X_target, _ = two_domains()
+    classifier = AlignedClassifier(**QUICK)
+    classifier.fit(
+        pd.DataFrame(X, columns=["a", "b", "c"]),
+        y,
+        X_target=pd.DataFrame(X_target[:, :2], columns=["u", "v"]),
+    )
+    classifier.fit(X, y)
+    assert classifier.n_features_target_ == 3
+    assert classifier.feature_names_target_ is None
+    assert not hasattr(classifier, "feature_names_in_")
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"X": [[1.0, np.nan, 0.0]] * 50}, ValueError, "X contains NaN.*row 0, column 1"),
+        (
+            {"X_target": [[1.0, np.inf, 0.0]] * 9},
+            ValueError,
+            "X_target contains infinity.*column 1",
+        ),
+        ({"X": [[1.0, 2.0, 3.0]], "y": [1]}, ValueError, "X needs at least two rows"),
+        ({"X_target": [[1.0, 2.0, 3.0]]}, ValueError, "X_target needs at least two rows"),
+        ({"X": np.ones((50, 3))}, ValueError, "X_source is constant: all its 50 rows are equal"),
+        ({"X": csr_array(np.eye(50))}, TypeError, "X is sparse.*X.toarray"),
+        ({"X_target": csr_array(np.eye(3))}, TypeError, "X_target is sparse"),
+        ({"y": [0] * 49}, ValueError, "y should hold one label for each of the 50 rows"),
+        (
+            {"y": [None] + [0, 1] * 24 + [1]},
+            ValueError,
+            "y has 1 unknown labels among the 50 source",
+        ),
+        ({"y_target": [7] * 57}, ValueError, r"labels that y_source lacks: \[7\]"),
+        ({"y_target": [None] * 57}, ValueError, "y_target holds no label at all"),
+        (
+            {"y_target": [0] * 5},
+            ValueError,
+            "y_target should hold one label for each of the 57 rows",
+        ),
+        ({"X_target": None, "y_target": [0]}, ValueError, "y_target was given without X_target"),
+        ({"sample_domain": [0, -1] * 25}, ValueError, "Both sample_domain and X_target"),
+        ({"sample_weight": [1.0] * 3}, ValueError, r"sample_weight should have shape \(50,\)"),
+        ({"sample_weight": [0.0] * 50}, ValueError, "fewer than two rows with a weight above zero"),
+    ],
+)
+def test_bad_input_is_named(change: dict[str, Any], error: type, message: str) -> None:
+    X, y, X_target, _ = two_domains()
+    given = {"X": X, "y": y, "X_target": X_target, **change}
+    with pytest.raises(error, match=message):
+        AlignedClassifier(**QUICK).fit(**given)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"same_features": True},
+            "same_features=True, but the source has 3 columns and the target 2",
+        ),
+        ({"same_features": "maybe"}, "same_features should be one of"),
+        ({"n_components": 7}, "n_components=7, but the domains support"),
+        ({"n_components": 0}, "n_components should be"),
+        ({"choice": "best"}, "choice should be one of"),
+        ({"loss": "hinge"}, "loss should be one of"),
+        ({"scale": "max"}, "scale should be one of"),
+        ({"shrinkage": 2.0}, "shrinkage should be"),
+    ],
+)
+def test_bad_parameters_are_refused_at_fit(params: dict[str, Any], message: str) -> None:
+    X, y, X_target, _ = two_domains()
+    with pytest.raises(ValueError, match=message):
+        AlignedClassifier(**{**QUICK, **params}).fit(X, y, X_target=X_target[:, :2])
+
+
+def test_columns_of_text_are_named() -> None:
+    X, y, X_target, _ = two_domains()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(site="north")
+    with pytest.raises(ValueError, match=r"X should hold numbers only.*: site"):
+        AlignedClassifier().fit(frame, y, X_target=X_target)
+
+
+def test_classifier_refuses_numbers_with_fractions() -> None:
+    X, _, X_target, _ = two_domains()
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        AlignedClassifier().fit(X, X[:, 0], X_target=X_target)
+
+
+def test_regressor_refuses_text() -> None:
+    X, _, X_target, _ = two_domains()
+    with pytest.raises(ValueError, match="should hold numbers for regression"):
+        AlignedRegressor().fit(X, ["a", "b"] * 25, X_target=X_target)
+
+
+def test_domain_is_one_of_two_and_not_both_ways() -> None:
+    X = two_domains()[0]
+    classifier = fitted(AlignedClassifier)
+    with pytest.raises(ValueError, match="domain should be one of 'source', 'target'; got 'lab'"):
+        classifier.predict(X, domain="lab")
+    with pytest.raises(ValueError, match="Both domain and sample_domain were given"):
+        classifier.predict(X, domain="source", sample_domain=np.zeros(50))
+
+
+def test_weights_that_the_estimator_cannot_take_are_refused() -> None:
+    X, y, X_target, _ = two_domains()
+    classifier = AlignedClassifier(KNeighborsClassifier(), **QUICK)
+    with pytest.raises(TypeError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
+        classifier.fit(X, y, X_target=X_target, sample_weight=np.ones(50))
