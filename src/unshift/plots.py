@@ -1,0 +1,178 @@
+"""Pictures of the dictionaries that ``summary`` and ``demo`` make. Nothing here computes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .tables import extra
+
+Array = npt.NDArray[Any]
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+OTHER, INK = "#999999", "#222222"
+POINT = 16
+# Labelled rows that are ringed; more would cover what they mark
+RINGS = 60
+
+
+def figure(width: float, height: float) -> Any:
+    """An empty matplotlib figure of so many inches, without pyplot and its global state."""
+    return extra("matplotlib.figure", "plots").Figure((width, height), layout="constrained")
+
+
+def png(drawn: Any, dpi: int = 120) -> bytes:
+    """The figure as the bytes of a PNG file."""
+    buffer = io.BytesIO()
+    drawn.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def panels(views: Sequence[dict[str, Any]], label: str, *, shared_from: int = 0) -> Any:
+    """Scatter plots side by side, one legend below; those from ``shared_from`` on share limits.
+
+    ``label`` names what the colours stand for.
+    """
+    drawn = figure(3.1 * len(views), 3.9)
+    axes = drawn.subplots(1, len(views), squeeze=False)[0]
+    known = np.concatenate([view["source"]["labels"] for view in views])
+    palette = None if _is_numeric(known) else _palette(known)
+    for ax, view in zip(axes, views, strict=True):
+        _scatter(ax, view, (known.min(), known.max()) if palette is None else palette)
+    _share_limits(axes[shared_from:], views[shared_from:])
+    for ax in axes[shared_from + 1 :]:
+        ax.set_ylabel("")
+    if palette is None:
+        drawn.colorbar(axes[-1].collections[1], ax=list(axes), label=_literal(label), shrink=0.8)
+        _legend(drawn, axes, [])
+        return drawn
+    name = _literal(label)
+    colours = [(f"{name} {_literal(str(c))}", colour) for c, colour in palette.items()]
+    if np.unique(known).size > len(palette):
+        colours.append(("other", OTHER))
+    _legend(drawn, axes, colours)
+    return drawn
+
+
+def _literal(text: str, most: int = 16) -> str:
+    """Text as it is, not as a formula between dollar signs, and not too long for a legend."""
+    short = text if len(text) <= most else f"{text[: most - 1]}…"
+    return short.replace("$", r"\$")
+
+
+def _is_numeric(labels: Array) -> bool:
+    """Numbers with fractions are shown on a scale, everything else as classes."""
+    return labels.dtype.kind == "f" and bool((labels != np.round(labels)).any())
+
+
+def _palette(labels: Array) -> dict[Any, str]:
+    """A colour for each of the most frequent classes."""
+    classes, counts = np.unique(labels, return_counts=True)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[: len(COLOURS)])
+    return dict(zip(classes[frequent].tolist(), COLOURS, strict=False))
+
+
+def _colours(labels: Array, scale: Any) -> dict[str, Any]:
+    """How to colour points: by the palette of classes or, for a pair of limits, by value."""
+    if isinstance(scale, dict):
+        return {"color": [scale.get(label, OTHER) for label in labels.tolist()]}
+    return {"c": labels, "vmin": scale[0], "vmax": scale[1], "cmap": "cividis"}
+
+
+def _scatter(ax: Any, view: dict[str, Any], scale: Any) -> None:
+    """Source as pale discs, target as crosses in the same colours, marked rows ringed."""
+    for name, marker, style in (
+        ("source", "o", {"alpha": 0.35, "linewidths": 0}),
+        ("target", "x", {"linewidths": 0.9}),
+    ):
+        points, labels = view[name]["points"], view[name]["labels"]
+        size = 1.6 * POINT if name == "source" else POINT
+        ax.scatter(*points.T, s=size, marker=marker, **_colours(labels, scale), **style)
+    marked = view["target"]["points"][view["target"]["marked"]]
+    if 0 < marked.shape[0] <= RINGS:
+        ring = {"facecolors": "none", "edgecolors": INK, "linewidths": 1.3}
+        ax.scatter(*marked.T, s=90, label="labelled target row", **ring)
+    ax.set_title(view["title"], fontsize=10, color=INK)
+    ax.set_xlabel(view["axes"][0], fontsize=9)
+    ax.set_ylabel(view["axes"][1], fontsize=9)
+    ax.tick_params(labelsize=8)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def _share_limits(axes: Sequence[Any], views: Sequence[dict[str, Any]]) -> None:
+    """The same limits in all these axes, and each view's boundary right across them."""
+    points = np.concatenate(
+        [view[name]["points"] for view in views for name in ("source", "target")]
+    )
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = 0.05 * np.maximum(high - low, 1e-12)
+    for ax, view in zip(axes, views, strict=True):
+        ax.set_xlim(low[0] - margin[0], high[0] + margin[0])
+        ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
+        if view["boundary"] is not None:
+            _line(ax, *view["boundary"])
+
+
+def _line(ax: Any, a: float, b: float, c: float) -> None:
+    """The line ``a x + b y = c``."""
+    square = a * a + b * b
+    if square > 0:
+        foot = (a * c / square, b * c / square)
+        ax.axline(foot, (foot[0] - b, foot[1] + a), color=INK, lw=1, ls="--", label="boundary")
+
+
+def _legend(drawn: Any, axes: Sequence[Any], colours: Sequence[tuple[str, str]]) -> None:
+    """What is drawn, and only that, below all panels: domains, classes, and what has a label."""
+    line = extra("matplotlib.lines", "plots").Line2D
+    entries = [
+        ("source", {"marker": "o", "color": OTHER, "alpha": 0.6, "markersize": 6}),
+        ("target", {"marker": "x", "color": INK, "markersize": 5}),
+        *((name, {"marker": "s", "color": colour, "markersize": 6}) for name, colour in colours),
+    ]
+    handles = [line([], [], linestyle="none", label=name, **style) for name, style in entries]
+    labelled: dict[str, Any] = {}
+    for ax in axes:
+        artists, names = ax.get_legend_handles_labels()
+        labelled |= dict(zip(names, artists, strict=True))
+    drawn.legend(
+        [*handles, *labelled.values()],
+        [*(name for name, _ in entries), *labelled],
+        loc="outside lower center",
+        ncols=2 * len(axes),
+        frameon=False,
+        fontsize=9,
+    )
+
+
+def discrepancies(rows: Sequence[dict[str, Any]], chance: float | None) -> Any:
+    """MMD² of the candidates, best first from the top, beside what chance leaves."""
+    drawn = figure(6.2, 0.9 + 0.32 * len(rows))
+    ax = drawn.subplots()
+    places = np.arange(len(rows))[::-1]
+    colours = [COLOURS[0]] + [OTHER] * (len(rows) - 1)
+    ax.scatter([row["mmd2"] for row in rows], places, s=40, c=colours, zorder=3)
+    ax.set_yticks(places, [row["kind"] for row in rows])
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.set_xscale("log")
+    ax.set_xlabel("MMD² (logarithmic); the candidate in force is blue")
+    ax.grid(axis="y", color="#dddddd", linewidth=0.8)
+    if chance is not None and chance > 0:
+        ax.axvline(chance, color=INK, linestyle="--", linewidth=1)
+        ax.annotate(
+            "chance",
+            (chance, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(3, -2),
+            textcoords="offset points",
+            va="top",
+            fontsize=8,
+        )
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return drawn
