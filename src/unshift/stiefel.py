@@ -197,7 +197,7 @@ class _Descent:
         reference, weight = value, 1.0
         scale = float(np.linalg.norm(gradient))
         curve = Curve(self.X, gradient)
-        step = step if curve.slope == 0 else min(step, 1.0) / np.sqrt(-curve.slope)
+        step = step if curve.slope >= 0 else min(step, 1.0) / np.sqrt(-curve.slope)
         for iteration in range(max_iter + 1):
             scale = max(scale, float(np.linalg.norm(gradient)))
             if np.linalg.norm(curve.tangent) <= tol * scale:
