@@ -193,8 +193,8 @@ class _Rows:
         for factor, weighted in zip(self.factors[which], self.weighted[which], strict=True):
             kernel = space[: tiles.shape[0], : factor.shape[0]]
             np.matmul(factor, tiles, out=kernel)
-            if self.floor is not None:
-                np.maximum(kernel, self.floor, out=kernel)
+            if self.floor is not None:  # beside large norms rounding may leave more than zero
+                np.clip(kernel, self.floor, 0.0, out=kernel)
             yield POWER(kernel, out=kernel), weighted
 
 
