@@ -170,6 +170,14 @@ def test_aligner_of_one_domain_whitens_it() -> None:
     assert "One domain was given" in str(aligner.alignment_.diagnosis)
 
 
+def test_aligner_of_one_domain_ignores_labels_of_any_kind() -> None:
+    X = two_domains()[0]
+    for y in (None, [None] * 50, np.ones((50, 2)), ["a", 1] * 25):
+        np.testing.assert_array_equal(
+            AffineAligner().fit_transform(X, y), AffineAligner().fit_transform(X)
+        )
+
+
 def test_one_domain_has_its_own_features_whatever_is_said_of_others() -> None:
     X, y, _, _ = two_domains()
     classifier = AlignedClassifier(same_features=False).fit(X, y)

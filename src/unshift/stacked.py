@@ -65,13 +65,13 @@ def read_domains(
     rows = check_matrix(X, "X")
     weights = check_weights(sample_weight, rows.shape[0], "sample_weight")
     X = X if is_frame(X) else rows
-    y = None if y is None else _one_column(y)
     if sample_domain is not None:
         if X_target is not None or y_target is not None:
             raise ValueError(
                 "Both sample_domain and X_target (or y_target) were given. Pass two domains either "
                 "as X and X_target, or as one stacked X with sample_domain and all labels in y."
             )
+        y = None if y is None else _one_column(y)
         return _split(X, rows.shape[0], y, target_rows(sample_domain, rows.shape[0]), weights, task)
     if X_target is None and y_target is not None:
         raise ValueError(
@@ -81,6 +81,8 @@ def read_domains(
         refuse_splitters()
         matrix = check_matrix(X_target, "X_target")
         X_target = X_target if is_frame(X_target) else matrix
+    elif task == "auto":
+        y = None  # a transformer of one domain has no use for labels, whatever they are
     labels, task = _source_labels(y, rows.shape[0], task)
     return Domains(X, X_target, labels, y_target, weights, None, False, task)
 
@@ -160,11 +162,11 @@ def _marked(values: Array) -> Mask:
     return np.array([isinstance(v, kinds) and v in marks for v in values], dtype=np.bool_)
 
 
-def _source_labels(y: Array | None, n_rows: int, task: str) -> tuple[Array | None, str]:
+def _source_labels(y: Any, n_rows: int, task: str) -> tuple[Array | None, str]:
     """Labels to train on, all known, and what they ask for."""
     if y is None:
         return None, task
-    labels = read_labels(y, n_rows, "y")
+    labels = read_labels(_one_column(y), n_rows, "y")
     if not labels.known.all():
         unknown = int((~labels.known).sum())
         raise ValueError(
