@@ -11,6 +11,7 @@ import unshift
 from unshift import tables
 from unshift.cli import main
 from unshift.datasets import make_mixture
+from unshift.demo import demonstrate
 from unshift.model import load_model
 
 LABEL = "kind"
@@ -52,6 +53,14 @@ def test_demo_prints_accuracies_and_writes_picture_and_alignment(
     assert err == "", "the progress bar is for terminals only"
     assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
     assert unshift.load(tmp_path / "demo" / "alignment.unshift").n_components == 2
+
+
+def test_demo_has_a_seed_that_swaps_classes_until_five_labels_settle_it() -> None:
+    # What the README says of seed 4.
+    result, _ = demonstrate(4)
+    accuracies = [step["accuracy"] for step in result["accuracies"]]
+    assert accuracies[2] < 0.1 < 0.9 < accuracies[3]
+    assert result["without_labels"].startswith("Ambiguous.")
 
 
 def test_demo_without_matplotlib_still_prints_the_numbers(

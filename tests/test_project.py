@@ -88,6 +88,22 @@ def test_imports_run_one_way(path: Path) -> None:
     assert not later, f"{name}.py imports from {sorted(later)}, which come after it"
 
 
+def test_contributing_lists_all_files_in_the_order_of_imports() -> None:
+    rows = re.findall(
+        r"^\|.*\|(.*)\|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert re.findall(r"`(\w+)`", "".join(rows)) == ORDER[:-1]
+
+
+def test_every_option_is_described() -> None:
+    import unshift
+
+    told = re.sub(r"\s+", " ", (ROOT / "docs" / "options.md").read_text("utf-8"))
+    parameters = inspect.signature(unshift.align).parameters.values()
+    options = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    assert not [name for name in options if not re.search(rf"\*\*.*`{name}`.*\*\*", told)]
+
+
 def test_public_names_are_the_promised_ones() -> None:
     import unshift
 
