@@ -26,7 +26,7 @@ def check_matrix(X: Any, name: str, *, min_rows: int = 2, finite: bool = True) -
     if is_frame(X):
         _refuse_text_columns(X, name)
     try:
-        matrix = check_array(
+        matrix: FloatArray = check_array(
             X,
             dtype=[np.float64, np.float32],
             ensure_all_finite=finite,

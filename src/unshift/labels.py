@@ -148,8 +148,9 @@ def _check_classes(source: Labels, target: Labels | None, names: tuple[str, str]
         )
     if classes.size < 2:
         raise ValueError(
-            f"{names[0]} holds a single class, {classes.tolist()}: a predictor of it is never wrong, "
-            f"so {names[1]} cannot choose among alignments. Leave {names[1]} out, or add a class."
+            f"{names[0]} holds a single class, {classes.tolist()}: a predictor of it is never "
+            f"wrong, so {names[1]} cannot choose among alignments. "
+            f"Leave {names[1]} out, or add another class."
         )
     new = np.setdiff1d(target.given, classes)
     if new.size:

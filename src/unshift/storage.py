@@ -84,8 +84,12 @@ def pack_map(map_: AffineMap, key: str, arrays: Arrays) -> dict[str, Any]:
 
 def unpack_map(fields: dict[str, Any], key: str, arrays: Arrays) -> AffineMap:
     """The map that ``pack_map`` put under ``key``."""
-    names = {name: None if value is None else tuple(value) for name, value in fields.items()}
-    return AffineMap(*(arrays[f"{key}.{part}"] for part in PARTS), **names)
+    center, matrix, offset = (arrays[f"{key}.{part}"] for part in PARTS)
+    names_in, names_out = (
+        None if names is None else tuple(names)
+        for names in (fields["names_in"], fields["names_out"])
+    )
+    return AffineMap(center, matrix, offset, names_in, names_out)
 
 
 def pack_candidate(candidate: Candidate, key: str, arrays: Arrays) -> dict[str, Any]:
@@ -98,9 +102,9 @@ def pack_candidate(candidate: Candidate, key: str, arrays: Arrays) -> dict[str, 
 
 def unpack_candidate(fields: dict[str, Any], key: str, arrays: Arrays) -> Candidate:
     """The candidate that ``pack_candidate`` put under ``key``."""
-    maps = {name: unpack_map(fields[name], f"{key}.{name}", arrays) for name in MAPS}
-    numbers = {name: fields[name] for name in NUMBERS}
-    return Candidate(**maps, **numbers, rotation=arrays.get(f"{key}.rotation"))
+    parts: dict[str, Any] = {name: fields[name] for name in NUMBERS}
+    parts |= {name: unpack_map(fields[name], f"{key}.{name}", arrays) for name in MAPS}
+    return Candidate(**parts, rotation=arrays.get(f"{key}.rotation"))
 
 
 def pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
