@@ -14,9 +14,16 @@ from . import storage
 from ._checks import check_matrix, check_names, check_option, check_starts, check_width, generator
 from .affine import AffineMap
 from .choice import Candidate, judge, rank
-from .diagnosis import Diagnosis, chance_level, diagnose
+from .diagnosis import NOT_NEEDED, Diagnosis, chance_level, diagnose
 from .domain import Domain, read_domain
-from .evidence import Evidence, Examples, candidates_of, draw_examples, jointly_refined
+from .evidence import (
+    Evidence,
+    Examples,
+    candidates_of,
+    draw_examples,
+    jointly_refined,
+    no_adaptation,
+)
 from .labels import Labels, check_labels, read_labels, task_of
 from .mmd import ExactMMD
 from .predictors import default_estimator
@@ -289,11 +296,14 @@ def align_one(
     settings = {**settings, "same_features": settings.get("same_features", True) or True}
     domain = read_domain(X, "X", sample_weight, generator(random_state))
     space = share_space((domain, domain), SpaceSettings(**settings).checked())
-    space = replace(space, reasons=("One domain was given: it is its own target.",))
-    chance = chance_level(*space.samples, space.sigma)
-    whitened, same = candidates_of(space, [Found(np.eye(space.p), 0.0, WHITENED, 1)])
-    evidence = Evidence(space, None, None, "classification", None, "auto", chance)
-    return _concluded((whitened, same) if adapted else (same, whitened), evidence)
+    # Of a domain and itself MMD² is 0: no kernel need be evaluated.
+    map_, back = space.to_shared(0), space.to_source()
+    whitened = Candidate(WHITENED, map_, map_, map_.then(back), np.eye(space.p), 0.0)
+    ranked = (whitened, no_adaptation(space))[:: 1 if adapted else -1]
+    reasons = ("One domain was given: it is its own target.",)
+    diagnosis = Diagnosis(NOT_NEEDED, reasons, {"mmd2": 0.0, "components": float(space.p)})
+    evidence = Evidence(space.trimmed(), None, None, "classification", None, "auto", 0.0)
+    return Alignment(ranked, diagnosis, space.p, space.sigma, True, evidence)
 
 
 def _read_both(
@@ -309,7 +319,7 @@ def _read_both(
 
 def _decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
     """Judge the candidates by what labels there are, rank them, and say what to think of it."""
-    trained, labelled = evidence.trained, evidence.labelled
+    space, trained, labelled = evidence.space, evidence.trained, evidence.labelled
     if trained is not None and labelled is not None:
         candidates = judge(
             candidates,
@@ -318,15 +328,10 @@ def _decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
             evidence.task,
             evidence.estimator,
         )
-    return _concluded(rank(candidates, evidence.choice), evidence)
-
-
-def _concluded(ranked: Sequence[Candidate], evidence: Evidence) -> Alignment:
-    """The alignment whose first candidate is in force."""
-    space = evidence.space
+    ranked = rank(candidates, evidence.choice)
     diagnosis = diagnose(ranked, space, evidence.chance)
     kept = replace(evidence, space=space.trimmed())
-    return Alignment(tuple(ranked), diagnosis, space.p, space.sigma, space.correspond[1], kept)
+    return Alignment(ranked, diagnosis, space.p, space.sigma, space.correspond[1], kept)
 
 
 def _with_labels(alignment: Alignment, evidence: Evidence, rows: Array, y_target: Any) -> Alignment:

@@ -120,15 +120,15 @@ def candidates_of(space: SharedSpace, found: Sequence[Found]) -> list[Candidate]
             )
         )
     if unadapted is not None:
-        candidates.append(_no_adaptation(space, unadapted))
+        exact = ExactMMD(space.samples[0], unadapted, space.sigma)
+        candidates.append(replace(no_adaptation(space), mmd2=exact.value(np.eye(space.p))))
     return candidates
 
 
-def _no_adaptation(space: SharedSpace, unadapted: Matrix) -> Candidate:
-    """Raw features as they are, under the source's names."""
+def no_adaptation(space: SharedSpace) -> Candidate:
+    """Raw features as they are, under the source's names; its MMD² is for the caller to say."""
     source, target = (domain.names for domain in space.domains)
     width = space.domains[0].rows.shape[1]
     keep = AffineMap.identity(width, source, source)
     same = keep if target == source else keep.renamed(target, source)
-    exact = ExactMMD(space.samples[0], unadapted, space.sigma)
-    return Candidate(NO_ADAPTATION, keep, same, same, None, exact.value(np.eye(space.p)))
+    return Candidate(NO_ADAPTATION, keep, same, same, None, 0.0)
