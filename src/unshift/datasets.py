@@ -47,8 +47,10 @@ def load_digits_embeddings(network: str = "paper", folder: Path | None = None) -
     """Embeddings of MNIST (60,000 and 10,000 rows) and USPS (7,291 and 2,007) by one network.
 
     Each is the output of the network's last hidden layer; every network has seen MNIST's training
-    rows only. The values were rounded to half precision when they were stored. `folder` is where
-    `unshift.networks.retrain` wrote others; without it, those of the package.
+    rows only. The values were rounded to half precision when they were stored: on the 45 pairs of
+    digits, converged logistic regressions then err on one more image of USPS in all, with the
+    paper's network, and on none with the others. `folder` is where `unshift.networks.retrain`
+    wrote others; without it, those of the package.
     """
     check_option(network, "network", DIGITS_NETWORKS)
     where = _PACKAGED if folder is None else folder
