@@ -27,7 +27,8 @@ def check_matrix(X: Any, name: str, *, min_rows: int = 2, finite: bool = True) -
         _refuse_text_columns(X, name)
     try:
         matrix: FloatArray = check_array(
-            X,
+            # scikit-learn keeps the type of pandas' columns, but would widen those of polars
+            X.to_numpy() if is_frame(X) and not hasattr(X, "iloc") else X,
             dtype=[np.float64, np.float32],
             ensure_all_finite=finite,
             ensure_min_samples=min_rows,
