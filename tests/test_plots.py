@@ -62,13 +62,15 @@ def test_boundary_is_the_line_it_was_given() -> None:
         assert a * x + b * y == pytest.approx(c)
 
 
-def test_panels_share_limits_from_the_one_asked_for() -> None:
+def test_panels_of_the_same_axes_share_limits() -> None:
     far = view(np.arange(4) % 2)
+    other = view(np.arange(4) % 2, axes=("x'", "y'"))
     far["source"]["points"] = far["source"]["points"] + 100.0
-    axes = plots.panels([far, view(np.arange(4) % 2), far], "class", shared_from=1).axes
+    views = [other, view(np.arange(4) % 2), far]
+    axes = plots.panels(views, "class").axes
     assert axes[1].get_xlim() == axes[2].get_xlim()
     assert axes[0].get_xlim() != axes[1].get_xlim()
-    for ax, shown in zip(axes, (far, view(np.arange(4) % 2), far), strict=True):
+    for ax, shown in zip(axes, views, strict=True):
         x = np.concatenate([shown[name]["points"][:, 0] for name in ("source", "target")])
         assert ax.get_xlim()[0] < x.min() < x.max() < ax.get_xlim()[1]
 
@@ -82,12 +84,13 @@ def test_names_are_shown_as_they_are(name: str) -> None:
 
 
 def test_discrepancies_of_candidates_stand_beside_chance() -> None:
-    rows = [{"kind": "anchor", "mmd2": 0.01}, {"kind": "identity", "mmd2": 0.002}]
-    ax = plots.discrepancies(rows, 0.004).axes[0]
+    rows = [{"kind": "anchor", "mmd2": 0.01}, {"kind": "identity", "mmd2": 0.0}]
+    ax = plots.discrepancies(rows, 0.0025).axes[0]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["anchor", "identity"]
     places = ax.collections[0].get_offsets()
-    np.testing.assert_allclose(np.asarray(places), [[0.01, 1.0], [0.002, 0.0]])
-    assert ax.lines[0].get_xdata()[0] == 0.004
+    np.testing.assert_allclose(np.asarray(places), [[0.1, 1.0], [0.0, 0.0]])
+    assert ax.lines[0].get_xdata()[0] == pytest.approx(0.05)
+    assert ax.get_xlim()[0] == 0.0
 
 
 def test_same_dictionary_gives_the_same_bytes() -> None:

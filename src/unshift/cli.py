@@ -170,7 +170,7 @@ def _demo(arguments: argparse.Namespace) -> None:
     alignment.save(file)
     print(f"\nAlignment: {file}")
     try:
-        drawn = plots.png(plots.panels(result["panels"], "class", shared_from=1))
+        drawn = plots.png(plots.panels(result["panels"], "class"))
     except ModuleNotFoundError as error:
         print(f"No picture. {error}")
     else:
@@ -201,15 +201,16 @@ def _fit(arguments: argparse.Namespace) -> None:
     if set(source.columns) == set(target.columns):
         target = target[list(source.columns)]
     model = _fitted(arguments, (source, y_source), (target, y_target))
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    model.save(arguments.out / "model.unshift")
-    tables.write(arguments.out / "predictions.csv", iter([_predicted(model, target)]))
+    predictions = _predicted(model, target)
     result = summary.fitted(
         model, np.asarray(source), y_source.values, np.asarray(target), y_target
     )
     result["command"] = arguments.command_line
     pictures, missing = _pictures(result)
     page = report.page(result, pictures)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    model.save(arguments.out / "model.unshift")
+    tables.write(arguments.out / "predictions.csv", iter([predictions]))
     (arguments.out / "report.html").write_text(page, encoding="utf-8")
     print(model.alignment.diagnosis)
     for share in result["balance"]:
@@ -259,8 +260,8 @@ def _pictures(result: dict[str, Any]) -> tuple[dict[str, tuple[bytes, str]], str
             ),
             "mmd2": (
                 plots.png(plots.discrepancies(result["candidates"], chance)),
-                "MMD² that each candidate leaves; the dashed line is what two samples of one "
-                "distribution would have.",
+                "MMD, the root of MMD², that each candidate leaves; dashed, that of two samples "
+                "of one distribution.",
             ),
         }, ""
     except ModuleNotFoundError as error:

@@ -33,8 +33,8 @@ def png(drawn: Any, dpi: int = 120) -> bytes:
     return buffer.getvalue()
 
 
-def panels(views: Sequence[dict[str, Any]], label: str, *, shared_from: int = 0) -> Any:
-    """Scatter plots side by side, one legend below; those from ``shared_from`` on share limits.
+def panels(views: Sequence[dict[str, Any]], label: str) -> Any:
+    """Scatter plots side by side, one legend below; those of the same axes share limits.
 
     ``label`` names what the colours stand for.
     """
@@ -44,9 +44,9 @@ def panels(views: Sequence[dict[str, Any]], label: str, *, shared_from: int = 0)
     palette = None if _is_numeric(known) else _palette(known)
     for ax, view in zip(axes, views, strict=True):
         _scatter(ax, view, (known.min(), known.max()) if palette is None else palette)
-    _share_limits(axes[shared_from:], views[shared_from:])
-    for ax in axes[shared_from + 1 :]:
-        ax.set_ylabel("")
+    for names in {view["axes"] for view in views}:
+        same = [i for i, view in enumerate(views) if view["axes"] == names]
+        _share_limits([axes[i] for i in same], [views[i] for i in same])
     if palette is None:
         drawn.colorbar(axes[-1].collections[1], ax=list(axes), label=_literal(label), shrink=0.8)
         _legend(drawn, axes, [])
@@ -117,6 +117,8 @@ def _share_limits(axes: Sequence[Any], views: Sequence[dict[str, Any]]) -> None:
         ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
         if view["boundary"] is not None:
             _line(ax, *view["boundary"])
+    for ax in axes[1:]:
+        ax.set_ylabel("")
 
 
 def _line(ax: Any, a: float, b: float, c: float) -> None:
@@ -151,22 +153,23 @@ def _legend(drawn: Any, axes: Sequence[Any], colours: Sequence[tuple[str, str]])
 
 
 def discrepancies(rows: Sequence[dict[str, Any]], chance: float | None) -> Any:
-    """MMD² of the candidates, best first from the top, beside what chance leaves."""
+    """MMD, the root of MMD², of the candidates, best first from the top, beside chance's."""
     drawn = figure(6.2, 0.9 + 0.32 * len(rows))
     ax = drawn.subplots()
     places = np.arange(len(rows))[::-1]
     colours = [COLOURS[0]] + [OTHER] * (len(rows) - 1)
-    ax.scatter([row["mmd2"] for row in rows], places, s=40, c=colours, zorder=3)
+    values = np.sqrt(np.maximum([row["mmd2"] for row in rows], 0.0))
+    ax.scatter(values, places, s=40, c=colours, zorder=3, clip_on=False)
     ax.set_yticks(places, [row["kind"] for row in rows])
     ax.set_ylim(-0.6, len(rows) - 0.4)
-    ax.set_xscale("log")
-    ax.set_xlabel("MMD² (logarithmic); the candidate in force is blue")
+    ax.set_xlim(0.0, 1.15 * max(values.max(), np.sqrt(chance or 0.0), 1e-12))
+    ax.set_xlabel("MMD; the candidate in force is blue")
     ax.grid(axis="y", color="#dddddd", linewidth=0.8)
     if chance is not None and chance > 0:
-        ax.axvline(chance, color=INK, linestyle="--", linewidth=1)
+        ax.axvline(np.sqrt(chance), color=INK, linestyle="--", linewidth=1)
         ax.annotate(
             "chance",
-            (chance, 1),
+            (np.sqrt(chance), 1),
             xycoords=("data", "axes fraction"),
             xytext=(3, -2),
             textcoords="offset points",

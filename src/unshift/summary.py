@@ -28,9 +28,13 @@ SHOWN = 600
 
 
 def domain(points: Matrix, labels: Array, marked: Array | None = None) -> dict[str, Any]:
-    """One domain of a panel: first two coordinates (n, 2), labels (n,), rows to mark."""
+    """One domain of a panel: first two coordinates (n, 2), labels (n,), rows to mark.
+
+    Where there is one coordinate only, rows are spread evenly over the other, to be seen.
+    """
     if points.shape[1] == 1:
-        points = np.hstack([points, np.zeros_like(points)])
+        spread = np.arange(points.shape[0]) * 0.618034 % 1.0
+        points = np.column_stack([points, spread])
     rows = np.arange(0) if marked is None else marked
     return {"points": points[:, :2], "labels": labels, "marked": rows}
 
@@ -149,16 +153,19 @@ def _before_and_after(
     best = alignment.candidates[0]
     after = turned if best.kind == NO_ADAPTATION else best
     (source, y, _), (target, predicted, marked) = views["source"], views["target"]
-    before, title = unturned(turned), "Whitened, not rotated"
+    second = "shared dimension 2" if alignment.n_components > 1 else "(no second dimension)"
+    shared = ("shared dimension 1", second)
+    before, title, axes = unturned(turned), "Whitened, not rotated", shared
     if alignment.same_features:
-        before, title = turned.source, "As they come"
+        # The same projection for both: scales differ from panel to panel, so limits should too.
+        before, title = turned.source, "As they come, in the source's whitening"
+        axes = ("source's dimension 1", second.replace("shared", "source's"))
     name = f"Aligned ({after.kind})"
     if best.kind == NO_ADAPTATION:
         name += ": not used"
-    axes = ("shared dimension 1", "shared dimension 2")
     left = domain(after.source(source), y)
     line = predictor if after is best else None
     return [
         panel(title, axes, left, domain(before(target), predicted, marked)),
-        panel(name, axes, left, domain(after.target(target), predicted, marked), line),
+        panel(name, shared, left, domain(after.target(target), predicted, marked), line),
     ]
