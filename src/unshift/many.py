@@ -37,11 +37,11 @@ class ManyAlignment:
     """Affine maps of many domains into one space, by name.
 
     ``maps`` take a domain's features to the shared space, ``to_reference`` to the reference's
-    features. ``rotations`` are ``R_k`` (p, p), the identity for the reference, None for a domain
-    that was left as it is. ``mmd2`` is each domain's ``MMD²`` against the pool of the others.
-    ``objective_path`` holds ``F`` (see ``plate``) at the start and after each descent of one
-    domain; it never rises. ``alignments`` and ``diagnosis`` are those of each domain with the
-    reference alone, from which the joint descent started.
+    features. ``rotations`` are ``R_k`` (p, p): the identity for the reference, None for a domain
+    that does not turn, since 'no adaptation' or a map of another kind was chosen for it. ``mmd2``
+    is each domain's ``MMD²`` against the pool of the others. ``objective_path`` holds ``F`` (see
+    ``plate``) at the start and after each descent of one domain; it never rises. ``alignments`` and
+    ``diagnosis`` are those of each domain with the reference alone, where the joint descent starts.
     """
 
     reference: str
@@ -100,11 +100,10 @@ class ManyAlignment:
         evidence = replace(evidence, order=order, space=space.with_domain(k, domain))
         effort = {"n_starts": n_starts, "n_jobs": n_jobs, "callback": _told(callback, name)}
         alignment = evidence.against_reference(k, labels, rng, effort)
-        rows = evidence.rows(k, alignment.rotation, rng)
-        plate = evidence.plate.placing(k, rows, alignment.rotation)
+        plate = evidence.placed(k, alignment, rng)
         plate, path = descend_in_turn(plate, [k], callback)
         evidence = replace(evidence, space=evidence.space.trimmed(), plate=plate)
-        shared, back = evidence.maps(k)
+        shared, back = evidence.maps(k, alignment)
         return replace(
             self,
             maps={**self.maps, name: shared},
@@ -307,12 +306,11 @@ def _joined(
 ) -> ManyAlignment:
     """All domains descended together from where their pairwise alignments put them."""
     order, space = evidence.order, evidence.space
-    rotations = [np.eye(space.p), *(pairs[name].rotation for name in order[1:])]
-    rows = tuple(evidence.rows(k, rotation, rng) for k, rotation in enumerate(rotations))
-    plate = Plate(rows, tuple(rotations), space.sigma)
-    plate, path = descend_in_turn(plate, range(1, len(order)), callback)
+    for k, name in enumerate(order):
+        evidence = replace(evidence, plate=evidence.placed(k, pairs.get(name), rng))
+    plate, path = descend_in_turn(evidence.plate, range(1, len(order)), callback)
     evidence = replace(evidence, space=space.trimmed(), plate=plate)
-    maps = {name: evidence.maps(order.index(name)) for name in names}
+    maps = {name: evidence.maps(order.index(name), pairs.get(name)) for name in names}
     others = [name for name in names if name != order[0]]
     return ManyAlignment(
         reference=order[0],

@@ -49,7 +49,7 @@ MAX_ITER, TANGENT = 40, 1e-3
 class Plate:
     """Whitened rows (n_k, p) of the domains, the reference first, and their rotations (p, p).
 
-    A rotation is None where rows stay where they are: a domain that was not adapted.
+    A rotation is None where rows stay as they are: of a domain that is not to turn.
     """
 
     rows: tuple[FloatArray, ...]
@@ -140,23 +140,33 @@ class PlateEvidence:
         )
         return align_pair(pair, rng, **effort)
 
-    def rows(self, k: int, rotation: Matrix | None, rng: np.random.Generator) -> FloatArray:
-        """Rows of domain k for the plate (n, p), before ``rotation``.
+    def placed(self, k: int, pair: Alignment | None, rng: np.random.Generator) -> Plate:
+        """The plate with domain k where its alignment with the reference put it.
 
-        So many that a descent against the others costs no more than one of two domains does.
+        It will turn if a rotation of this space was chosen; where 'no adaptation' was, or a map of
+        another kind, it stays. The reference has no such alignment, and no rotation but ``I``. So
+        many rows are taken that a descent against the others costs no more than one of two domains.
         """
-        rows = self.space.unadapted(k) if rotation is None else self.space.samples[k]
+        rotation = np.eye(self.space.p) if pair is None else pair.rotation
+        if rotation is not None and rotation.shape[0] != self.space.p:
+            rotation = None
+        rows = self.space.samples[k]
+        if rotation is None and pair is not None:
+            rows = self.space.pair(k).placed(pair.target_to_source)
         most = max(2, int(MAX_SAMPLE / np.sqrt(len(self.order) - 1)))
         if rows.shape[0] > most:
             rows = rows[np.sort(rng.choice(rows.shape[0], size=most, replace=False))]
-        return rows.astype(np.float32)
+        return self.plate.placing(k, rows.astype(np.float32), rotation)
 
-    def maps(self, k: int) -> tuple[AffineMap, AffineMap]:
+    def maps(self, k: int, pair: Alignment | None) -> tuple[AffineMap, AffineMap]:
         """Features of domain k to the shared space, and to the reference's features."""
         space, rotation = self.space, self.plate.rotations[k]
-        if k > 0 and rotation is not None:
+        names, reference = space.domains[k].names, space.domains[0].names
+        if pair is None:
+            width = space.domains[0].rows.shape[1]
+            return space.to_shared(0), AffineMap.identity(width, reference, reference)
+        if rotation is not None:
             shared = space.to_shared(k, rotation)
             return shared, shared.then(space.to_source())
-        names, width = space.domains[k].names, space.domains[0].rows.shape[1]
-        shared = space.to_shared(0).renamed(names, None)
-        return shared, AffineMap.identity(width, names, space.domains[0].names)
+        back, white = pair.target_to_source, space.to_shared(0)
+        return white.renamed(names, None) if back.is_identity else back.then(white), back

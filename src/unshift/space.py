@@ -99,9 +99,19 @@ class SharedSpace:
         source's they could be so far that squares of their distances overflow.
         """
         rows: Matrix = self.whitenings[0].whitener(self.p)(self.domains[i].sampled())
+        return self.within_sight(rows)
+
+    def placed(self, candidate_map: AffineMap) -> Matrix:
+        """Sample of the target where a map to source features puts it in the shared space."""
+        rows = candidate_map.renamed(None, None)(self.domains[1].sampled())
+        return self.within_sight(self.whitenings[0].whitener(self.p)(rows))
+
+    def within_sight(self, rows: Matrix) -> Matrix:
+        """Rows with those beyond any kernel's sight brought to its edge."""
         edge = FAR * max(1.0, self.sigma)
         largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), edge)
-        return rows * (edge / largest)
+        seen: Matrix = rows * (edge / largest)
+        return seen
 
     def pair(self, i: int) -> SharedSpace:
         """The same space with the source and domain i only."""

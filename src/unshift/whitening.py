@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import FloatArray
+from ._blocks import row_blocks
 from .affine import AffineMap
 from .moments import Moments, moments
 
@@ -40,7 +41,8 @@ class Whitening:
     @property
     def shares(self) -> Vector:
         """Share of the variance held by the first 1, 2, ..., r directions (r,)."""
-        return np.cumsum(self.eigenvalues) / self.eigenvalues.sum()
+        shares: Vector = np.cumsum(self.eigenvalues) / self.eigenvalues.sum()
+        return shares
 
     def directions(self, p: int) -> Matrix:
         """``U S^{1/2}`` on the first p eigenvalues (d, p): the ``θ`` of eq. 5, in scaled units."""
@@ -80,7 +82,8 @@ def whiten(stats: Moments, scale: Vector | None = None, shrinkage: float | str =
 def _eigen(stats: Moments, factor: Vector) -> tuple[Vector, Matrix]:
     """Eigenvalues, descending, and signed eigenvectors of the scaled covariance.
 
-    From centred rows ``C`` (n, d) with n <= d the n x n side ``C Cᵀ = V L Vᵀ`` gives ``U = Cᵀ V L^{-1/2}``.
+    From centred rows ``C`` (n, d) with n <= d the n x n side ``C Cᵀ = V L Vᵀ`` gives
+    ``U = Cᵀ V L^{-1/2}``.
     """
     if stats.root is None:
         assert stats.scatter is not None
@@ -97,7 +100,7 @@ def _eigen(stats: Moments, factor: Vector) -> tuple[Vector, Matrix]:
 
 
 def _signs(vectors: Matrix) -> Vector:
-    """The sign that makes each column's largest entry positive: eigenvectors have none of their own."""
+    """The sign that makes each column's largest entry positive: eigenvectors have none."""
     largest = np.abs(vectors).argmax(axis=0)
     return np.where(vectors[largest, np.arange(vectors.shape[1])] < 0, -1.0, 1.0)
 
@@ -105,7 +108,8 @@ def _signs(vectors: Matrix) -> Vector:
 def oas_shrinkage(values: Vector, d: int, n: float) -> float:
     """Weight of ``tr(Σ)/d · I`` by the oracle approximating estimator (Chen et al., 2010).
 
-    It needs no more than the eigenvalues: ``ρ = ((1 − 2/d) tr Σ² + tr² Σ) / ((n + 1 − 2/d)(tr Σ² − tr² Σ / d))``.
+    It needs no more than the eigenvalues:
+    ``ρ = ((1 − 2/d) tr Σ² + tr² Σ) / ((n + 1 − 2/d)(tr Σ² − tr² Σ / d))``.
     """
     square, trace2 = float(values @ values), float(values.sum()) ** 2
     excess = square - trace2 / d
@@ -115,7 +119,7 @@ def oas_shrinkage(values: Vector, d: int, n: float) -> float:
 
 
 def tame_outliers(
-    X: FloatArray, weights: Vector | None, first: Moments, *, rounds: int = 30
+    X: FloatArray, weights: Vector | None, first: Moments, *, rounds: int = 100
 ) -> tuple[Moments, Vector]:
     """Moments in which far rows count less, and the weight (n,) that each row kept.
 
@@ -130,14 +134,23 @@ def tame_outliers(
         white = whiten(stats)
         k = max(1, min(white.rank, int(first.count // 10)))
         limit = 4.0 * _chi2_99(k)
-        z = white.whitener(k)(X.astype(np.float64, copy=False))
-        squared = np.einsum("ij,ij->i", z, z)
-        new = np.minimum(1.0, limit / np.maximum(squared, limit))
-        if np.abs(new - kept).max() < 1e-3:
+        new = limit / np.maximum(_squared_distances(X, white, k), limit)
+        # relative: a very far row still counts at a very small weight
+        if (np.abs(new - kept) <= 1e-3 * kept).all():
             break
         kept = new
         stats = moments(X, kept if weights is None else kept * weights)
     return stats, kept
+
+
+def _squared_distances(X: FloatArray, white: Whitening, k: int) -> Vector:
+    """``δ²`` of each row (n,) in the k leading directions."""
+    whitener = white.whitener(k)
+    squared = np.empty(X.shape[0])
+    for block in row_blocks(X.shape[0], 8 * (X.shape[1] + k), budget=1 << 20):
+        z = whitener(X[block].astype(np.float64))
+        squared[block] = np.einsum("ij,ij->i", z, z)
+    return squared
 
 
 def _chi2_99(k: int) -> float:
