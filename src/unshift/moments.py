@@ -8,10 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ._arrays import FloatArray
-from ._blocks import row_blocks
+from ._blocks import row_blocks, rows_per_block
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
+
+# Bytes of a block of rows in float64.
+BLOCK_BYTES = 1 << 20
+
+# Columns of sizes beyond 2**±256 are divided by their powers of two before they are squared.
+SAFE_EXPONENT = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,59 +109,81 @@ def _scatter(moments: Moments) -> Matrix:
 def moments(X: FloatArray, weights: Vector | None = None) -> Moments:
     """Moments of rows (n, d) with optional weights (n,), which count as repetitions.
 
-    Blocks are centred by the first block's mean, so a mean that is large beside the spread costs
-    no precision, and turned to float64 in the cache, so float32 data accumulate in float64.
+    One pass over blocks that stay in cache. They are turned to float64 there, so float32 data
+    accumulate in float64, and centred where a mean is large beside its spread, so that it costs no
+    precision.
     """
     n, d = X.shape
     shift, exponent = _first_guess(X)
-    eps = float(np.finfo(X.dtype).eps)
-    tall = n > d
-    scatter = np.zeros((d, d)) if tall else None
+    far = bool(np.abs(exponent).max(initial=0) > SAFE_EXPONENT)
+    sums = np.zeros((d, d)) if n > d else None
     roots: list[Matrix] = []
     count, total = 0.0, np.zeros(d)
-    low, high = np.full(d, np.inf), np.full(d, -np.inf)
-    for block in row_blocks(n, 8 * d, budget=1 << 20):
-        rows = _scaled(X[block], shift, exponent)
-        w = None if weights is None else weights[block]
-        kept = rows if w is None else rows[w > 0]
-        if kept.shape[0]:
-            np.minimum(low, kept.min(axis=0), out=low)
-            np.maximum(high, kept.max(axis=0), out=high)
-        if w is None:
-            count += rows.shape[0]
-            total += rows.sum(axis=0)
-        else:
-            count += float(w.sum())
-            total += w @ rows
+    extremes = _Extremes(rows_per_block(8 * d, BLOCK_BYTES), X)
+    for block in row_blocks(n, 8 * d, BLOCK_BYTES):
+        rows = _centred(X[block], shift, exponent if far else None)
+        w = np.ones(rows.shape[0]) if weights is None else weights[block]
+        extremes.add(X[block] if weights is None else X[block][w > 0])
+        count += float(w.sum())
+        total += w @ rows
+        if weights is not None:
             rows = rows * np.sqrt(w)[:, None]
-        if scatter is not None:
-            scatter += rows.T @ rows
+        if sums is not None:
+            sums += rows.T @ rows
         else:
             roots.append(rows)
-    gap = total / count
+    unit = 0 * exponent if far else exponent  # what is still to be divided out
+    gap = np.ldexp(total / count, -unit)
     mean = np.ldexp(shift, -exponent) + gap
-    if scatter is not None:
-        scatter -= np.outer(gap, gap) * count
-        return Moments(count, mean, exponent, low - gap, high - gap, eps, None, scatter)
+    low, high = (np.ldexp(v - shift, -exponent) - gap for v in extremes.columns())
+    eps = float(np.finfo(X.dtype).eps)
+    if sums is not None:
+        scatter = np.ldexp(sums, -unit - unit[:, None]) - np.outer(gap, gap) * count
+        return Moments(count, mean, exponent, low, high, eps, None, scatter)
     spread = np.ones(n) if weights is None else np.sqrt(weights)
-    root = np.vstack(roots) - spread[:, None] * gap
-    return Moments(count, mean, exponent, low - gap, high - gap, eps, root, None)
+    root = np.ldexp(np.vstack(roots), -unit) - spread[:, None] * gap
+    return Moments(count, mean, exponent, low, high, eps, root, None)
+
+
+class _Extremes:
+    """The columns' least and greatest values over blocks of rows.
+
+    Kept for each place in a block, since a minimum of whole blocks runs over contiguous memory;
+    one along the short rows of a block takes ten times as long.
+    """
+
+    def __init__(self, rows: int, X: FloatArray) -> None:
+        shape = (min(rows, X.shape[0]), X.shape[1])
+        self.low, self.high = np.full(shape, np.inf, X.dtype), np.full(shape, -np.inf, X.dtype)
+
+    def add(self, block: FloatArray) -> None:
+        low, high = self.low[: block.shape[0]], self.high[: block.shape[0]]
+        np.minimum(low, block, out=low)
+        np.maximum(high, block, out=high)
+
+    def columns(self) -> tuple[Vector, Vector]:
+        return self.low.min(axis=0).astype(np.float64), self.high.max(axis=0).astype(np.float64)
 
 
 def _first_guess(X: FloatArray) -> tuple[Vector, npt.NDArray[np.int64]]:
-    """A centre and a power of two per column from a spread of at most 256 rows."""
+    """A centre and a power of two per column from a spread of at most 256 rows.
+
+    The centre is zero where all columns lie about there.
+    """
     some = X[:: max(1, X.shape[0] // 256)].astype(np.float64)
     middle = some.shape[0] // 2
     shift = np.sort(some, axis=0)[middle]  # a row's own value: exact in the data's type
     size = np.abs(some - shift).max(axis=0)
+    if (np.abs(shift) <= size).all():
+        shift = np.zeros_like(shift)
     # A column constant in these rows may still vary elsewhere: its own size is the best guess.
     size = np.where(size > 0, size, np.where(shift != 0, np.abs(shift), 1.0))
     return shift, np.frexp(size)[1].astype(np.int64)
 
 
-def _scaled(rows: FloatArray, shift: Vector, exponent: npt.NDArray[np.int64]) -> Matrix:
-    centred = np.subtract(rows, shift, dtype=np.float64)
-    if np.abs(exponent).max(initial=0) < 512:  # ldexp of a vector is slow; 2**-e is exact here
-        centred *= np.ldexp(1.0, -exponent)
-        return centred
-    return np.ldexp(centred, -exponent)
+def _centred(rows: FloatArray, shift: Vector, exponent: npt.NDArray[np.int64] | None) -> Matrix:
+    """Rows in float64 less ``shift``; over ``2**exponent`` where squares would not fit."""
+    centred = rows.astype(np.float64, copy=False)
+    if shift.any():
+        centred = np.subtract(centred, shift, out=None if centred is rows else centred)
+    return centred if exponent is None else np.ldexp(centred, -exponent)
