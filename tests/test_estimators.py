@@ -8,9 +8,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
@@ -18,22 +16,11 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from shifted import QUICK, two_domains
 from unshift import AffineAligner, AlignedClassifier, AlignedRegressor
 from unshift.choice import NO_ADAPTATION
 
 ESTIMATORS = [AffineAligner, AlignedClassifier, AlignedRegressor]
-# With "paper" only rotations compete, whatever else the default may weigh.
-QUICK = {"n_components": 2, "n_starts": 2, "choice": "paper", "random_state": 0}
-
-
-def two_domains(n: int = 50, seed: int = 0) -> tuple[Any, Any, Any, Any]:
-    """Rows and classes of a source and of a target whose features are mixed and moved."""
-    rng = np.random.default_rng(seed)
-    y, y_target = np.arange(n) % 2, np.arange(n + 7) % 2
-    X, Z = rng.exponential(size=(n, 3)), rng.exponential(size=(n + 7, 3))
-    X[:, 0] += 3.0 * y
-    Z[:, 0] += 3.0 * y_target
-    return X, y, Z @ (np.eye(3) + 0.2 * rng.normal(size=(3, 3))) + 5.0, y_target
 
 
 def fitted(kind: type, **params: Any) -> Any:
@@ -323,182 +310,3 @@ def test_joint_loss_and_bandwidth_reach_the_alignment() -> None:
     alignment = estimator.fit(X, y, X_target=X_target).alignment_
     assert alignment.bandwidth == 1.5
     assert alignment.n_components == 2
-
-
-# Frames and types
-
-
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_float32_is_kept(kind: type) -> None:
-    X, y, X_target, _ = (array.astype(np.float32) for array in two_domains())
-    estimator = kind(**QUICK).fit(X, y, X_target=X_target)
-    shared = estimator.alignment_.source(X)
-    assert shared.dtype == np.float32
-    if kind is AffineAligner:
-        assert estimator.transform(X_target).dtype == np.float32
-        assert estimator.fit_transform(X, X_target=X_target).dtype == np.float32
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_set_output_gives_named_frames(library: str) -> None:
-    X, _, X_target, _ = two_domains()
-    names = ["a", "b", "c"]
-    frame = pd.DataFrame if library == "pandas" else pl.DataFrame
-    source = pd.DataFrame(X, columns=names) if library == "pandas" else pl.DataFrame(X, names)
-    target = (
-        pd.DataFrame(X_target, columns=names, index=np.arange(57)[::-1])
-        if library == "pandas"
-        else pl.DataFrame(X_target, names)
-    )
-    aligner = AffineAligner(**QUICK).set_output(transform=library)
-    fitted_rows = aligner.fit_transform(source, X_target=target)
-    assert aligner.alignment_.same_features
-    assert aligner.alignment_.source.names_in == tuple(names)
-    for out in (fitted_rows, aligner.transform(target)):
-        assert isinstance(out, frame)
-        assert list(out.columns) == list(aligner.get_feature_names_out()) == ["shared0", "shared1"]
-    if library == "pandas":
-        assert aligner.transform(target).index[0] == 56
-    plain = aligner.set_output(transform="default").transform(target)
-    assert isinstance(plain, np.ndarray)
-
-
-def test_names_out_are_the_sources_where_nothing_is_adapted() -> None:
-    X = pd.DataFrame(two_domains()[0], columns=["a", "b", "c"])
-    aligner = AffineAligner(n_components=None).fit(X)
-    assert aligner.get_feature_names_out().tolist() == ["shared0", "shared1", "shared2"]
-    aligner.alignment_ = aligner.alignment_.prefer(1)
-    assert aligner.get_feature_names_out().tolist() == ["a", "b", "c"]
-    np.testing.assert_array_equal(aligner.transform(X), X)
-
-
-def test_columns_are_checked_against_their_own_domain() -> None:
-    X, y, X_target, _ = two_domains()
-    source = pd.DataFrame(X, columns=["a", "b", "c"])
-    target = pd.DataFrame(X_target, columns=["u", "v", "w"])
-    classifier = AlignedClassifier(**QUICK).fit(source, y, X_target=target)
-    assert classifier.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert classifier.feature_names_target_.tolist() == ["u", "v", "w"]
-    assert not classifier.alignment_.same_features
-    classifier.predict(target)
-    classifier.predict(source, domain="source")
-    message = "The feature names should match those that were passed during fit"
-    for wrong, domain in ((source, "target"), (target, "source"), (target[["v", "u", "w"]], None)):
-        with pytest.raises(ValueError, match=message):
-            classifier.predict(wrong, domain=domain)
-    with pytest.warns(UserWarning, match="X does not have valid feature names"):
-        classifier.predict(X_target)
-
-
-def test_refit_forgets_the_columns_of_before() -> None:
-    X, y, X_target, _ = two_domains()
-    classifier = AlignedClassifier(**QUICK)
-    classifier.fit(
-        pd.DataFrame(X, columns=["a", "b", "c"]),
-        y,
-        X_target=pd.DataFrame(X_target[:, :2], columns=["u", "v"]),
-    )
-    classifier.fit(X, y)
-    assert classifier.n_features_target_ == 3
-    assert classifier.feature_names_target_ is None
-    assert not hasattr(classifier, "feature_names_in_")
-
-
-# Bad input
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "message"),
-    [
-        ({"X": [[1.0, np.nan, 0.0]] * 50}, ValueError, "X contains NaN.*row 0, column 1"),
-        (
-            {"X_target": [[1.0, np.inf, 0.0]] * 9},
-            ValueError,
-            "X_target contains infinity.*column 1",
-        ),
-        ({"X": [[1.0, 2.0, 3.0]], "y": [1]}, ValueError, "X needs at least two rows"),
-        ({"X_target": [[1.0, 2.0, 3.0]]}, ValueError, "X_target needs at least two rows"),
-        ({"X": np.ones((50, 3))}, ValueError, "X_source is constant: all its 50 rows are equal"),
-        ({"X": csr_array(np.eye(50))}, TypeError, "X is sparse.*X.toarray"),
-        ({"X_target": csr_array(np.eye(3))}, TypeError, "X_target is sparse"),
-        ({"y": [0] * 49}, ValueError, "y should hold one label for each of the 50 rows"),
-        (
-            {"y": [None] + [0, 1] * 24 + [1]},
-            ValueError,
-            "y has 1 unknown labels among the 50 source",
-        ),
-        ({"y_target": [7] * 57}, ValueError, r"labels that y_source lacks: \[7\]"),
-        ({"y_target": [None] * 57}, ValueError, "y_target holds no label at all"),
-        (
-            {"y_target": [0] * 5},
-            ValueError,
-            "y_target should hold one label for each of the 57 rows",
-        ),
-        ({"X_target": None, "y_target": [0]}, ValueError, "y_target was given without X_target"),
-        ({"sample_domain": [0, -1] * 25}, ValueError, "Both sample_domain and X_target"),
-        ({"sample_weight": [1.0] * 3}, ValueError, r"sample_weight should have shape \(50,\)"),
-        ({"sample_weight": [0.0] * 50}, ValueError, "fewer than two rows with a weight above zero"),
-    ],
-)
-def test_bad_input_is_named(change: dict[str, Any], error: type, message: str) -> None:
-    X, y, X_target, _ = two_domains()
-    given = {"X": X, "y": y, "X_target": X_target, **change}
-    with pytest.raises(error, match=message):
-        AlignedClassifier(**QUICK).fit(**given)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        (
-            {"same_features": True},
-            "same_features=True, but the source has 3 columns and the target 2",
-        ),
-        ({"same_features": "maybe"}, "same_features should be one of"),
-        ({"n_components": 7}, "n_components=7, but the domains support"),
-        ({"n_components": 0}, "n_components should be"),
-        ({"choice": "best"}, "choice should be one of"),
-        ({"loss": "hinge"}, "loss should be one of"),
-        ({"scale": "max"}, "scale should be one of"),
-        ({"shrinkage": 2.0}, "shrinkage should be"),
-    ],
-)
-def test_bad_parameters_are_refused_at_fit(params: dict[str, Any], message: str) -> None:
-    X, y, X_target, _ = two_domains()
-    with pytest.raises(ValueError, match=message):
-        AlignedClassifier(**{**QUICK, **params}).fit(X, y, X_target=X_target[:, :2])
-
-
-def test_columns_of_text_are_named() -> None:
-    X, y, X_target, _ = two_domains()
-    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(site="north")
-    with pytest.raises(ValueError, match=r"X should hold numbers only.*: site"):
-        AlignedClassifier().fit(frame, y, X_target=X_target)
-
-
-def test_classifier_refuses_numbers_with_fractions() -> None:
-    X, _, X_target, _ = two_domains()
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        AlignedClassifier().fit(X, X[:, 0], X_target=X_target)
-
-
-def test_regressor_refuses_text() -> None:
-    X, _, X_target, _ = two_domains()
-    with pytest.raises(ValueError, match="should hold numbers for regression"):
-        AlignedRegressor().fit(X, ["a", "b"] * 25, X_target=X_target)
-
-
-def test_domain_is_one_of_two_and_not_both_ways() -> None:
-    X = two_domains()[0]
-    classifier = fitted(AlignedClassifier)
-    with pytest.raises(ValueError, match="domain should be one of 'source', 'target'; got 'lab'"):
-        classifier.predict(X, domain="lab")
-    with pytest.raises(ValueError, match="Both domain and sample_domain were given"):
-        classifier.predict(X, domain="source", sample_domain=np.zeros(50))
-
-
-def test_weights_that_the_estimator_cannot_take_are_refused() -> None:
-    X, y, X_target, _ = two_domains()
-    classifier = AlignedClassifier(KNeighborsClassifier(), **QUICK)
-    with pytest.raises(TypeError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
-        classifier.fit(X, y, X_target=X_target, sample_weight=np.ones(50))
