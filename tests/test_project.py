@@ -21,7 +21,7 @@ ORDER = [
     *("_blocks", "_arrays", "_checks"),
     *("affine", "moments", "whitening", "stiefel", "mmd", "spectral"),
     *("labels", "domain", "space", "descent", "invariants", "search"),
-    *("predictors", "choice", "joint", "diagnosis", "storage", "evidence"),
+    *("predictors", "choice", "joint", "diagnosis", "storage", "mixture", "strengths", "evidence"),
     *("align", "plate", "many", "stacked", "aligned", "estimators"),
     *("datasets", "digits_images", "networks", "experiments"),
     *("model", "tables", "summary", "demo", "plots", "report", "cli"),
