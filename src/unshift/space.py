@@ -108,10 +108,7 @@ class SharedSpace:
 
     def within_sight(self, rows: Matrix) -> Matrix:
         """Rows with those beyond any kernel's sight brought to its edge."""
-        edge = FAR * max(1.0, self.sigma)
-        largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), edge)
-        seen: Matrix = rows * (edge / largest)
-        return seen
+        return within_sight(rows, self.sigma)
 
     def pair(self, i: int) -> SharedSpace:
         """The same space with the source and domain i only."""
@@ -139,7 +136,7 @@ class SharedSpace:
             self,
             domains=put(self.domains, i, domain),
             whitenings=put(self.whitenings, i, whitening),
-            samples=put(self.samples, i, _whitened(domain, whitening, self.p)),
+            samples=put(self.samples, i, self.within_sight(_whitened(domain, whitening, self.p))),
             correspond=put(self.correspond, i, same),
             reasons=(*put(self.reasons[:said], i - 1, reason), *self.reasons[said:]),
         )
@@ -183,6 +180,7 @@ def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpa
         if isinstance(settings.bandwidth, str)
         else float(settings.bandwidth)
     )
+    samples = tuple(within_sight(rows, sigma) for rows in samples)
     reasons = [sentence for _, sentence in answers]
     if scaled and settings.scale == "auto":
         reasons.append("Columns were divided by their deviations: their units differ widely.")
@@ -204,6 +202,15 @@ def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpa
         settings=settled,
         reasons=tuple(reasons),
     )
+
+
+def within_sight(rows: Matrix, sigma: float) -> Matrix:
+    """Rows (n, p) with those farther than FAR bandwidths from the origin brought that near."""
+    edge = FAR * max(1.0, sigma)
+    largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), 1.0)
+    norms = largest * np.linalg.norm(rows / largest, axis=1, keepdims=True)
+    seen: Matrix = rows * (edge / np.maximum(norms, edge))
+    return seen
 
 
 def put(items: tuple[T, ...], i: int, item: T) -> tuple[T, ...]:
