@@ -130,6 +130,25 @@ def test_unturned_map_is_the_whitening_alone() -> None:
         np.testing.assert_allclose(other, rows[0], atol=1e-8)
 
 
+def test_panels_show_every_candidate_in_the_sources_whitened_space() -> None:
+    mixture = make_mixture(1)
+    X, y, X_target = mixture.X_source, mixture.y_source, mixture.X_target
+    aligned = unshift.align(X, X_target, y, random_state=0)
+    for i, candidate in enumerate(aligned.candidates):
+        alignment = aligned.prefer(i)
+        predictor = linear_predictor(np.asarray(alignment.source(X)), y, "classification")
+        shown = summary.fitted(Model(alignment, predictor, "y"), X, y, X_target, None)["panels"]
+        source = shown[1]["source"]["points"]
+        assert (shown[0]["source"]["points"] == source).all()
+        if candidate.rotation is not None:
+            there, k = candidate.target(X_target), min(2, candidate.rotation.shape[0])
+            points = shown[1]["target"]["points"]
+            np.testing.assert_allclose(points[:, :k], there[:, :k], atol=1e-8)
+            np.testing.assert_allclose(source[:, :k].var(axis=0), 1.0)
+        else:
+            assert shown[1]["boundary"] is None, "it is a line in other coordinates"
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """The machine's own chromium, driven by playwright."""

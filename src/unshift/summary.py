@@ -148,24 +148,37 @@ def _balance(classes: Array | None, y_source: Array, predicted: Array) -> list[d
 def _before_and_after(
     alignment: Alignment, views: dict[str, Any], predictor: LinearPredictor
 ) -> list[dict[str, Any]]:
-    """The domains as they come (or only whitened, where columns differ), and as aligned."""
-    turned = next(c for c in alignment.candidates if c.rotation is not None)
+    """The domains as they come (or only whitened, where columns differ), and as aligned.
+
+    Both in the source's whitened space, where every candidate can be seen: it takes target rows
+    to source features, and those are whitened.
+    """
     best = alignment.candidates[0]
+    turned = next(c for c in alignment.candidates if c.rotation is not None)
     after = turned if best.kind == NO_ADAPTATION else best
+    whiten = turned.source
     (source, y, _), (target, predicted, marked) = views["source"], views["target"]
-    second = "shared dimension 2" if alignment.n_components > 1 else "(no second dimension)"
-    shared = ("shared dimension 1", second)
-    before, title, axes = unturned(turned), "Whitened, not rotated", shared
+    first, second = "shared dimension 1", "shared dimension 2"
+    if whiten.width_out == 1:
+        second = "(no second dimension)"
+    axes = raw_axes = (first, second)
+    start, title = unturned(turned)(target), "Whitened, not rotated"
     if alignment.same_features:
-        # The same projection for both: scales differ from panel to panel, so limits should too.
-        before, title = turned.source, "As they come, in the source's whitening"
-        axes = ("source's dimension 1", second.replace("shared", "source's"))
+        # Far apart as they come: axes of another name have limits of their own.
+        start, title = whiten(target), "As they come, in the source's whitening"
+        raw_axes = (first.replace("shared", "source's"), second.replace("shared", "source's"))
     name = f"Aligned ({after.kind})"
     if best.kind == NO_ADAPTATION:
         name += ": not used"
-    left = domain(after.source(source), y)
-    line = predictor if after is best else None
+    end = whiten(np.asarray(after.target_to_source(target)))
+    left = domain(whiten(source), y)
     return [
-        panel(title, axes, left, domain(before(target), predicted, marked)),
-        panel(name, shared, left, domain(after.target(target), predicted, marked), line),
+        panel(title, raw_axes, left, domain(start, predicted, marked)),
+        panel(
+            name,
+            axes,
+            left,
+            domain(end, predicted, marked),
+            predictor if turned is best else None,
+        ),
     ]
