@@ -1,11 +1,15 @@
-"""Rotations in closed form: what is known of a row however it is turned predicts how it is turned.
+"""Rotations in closed form: what does not turn with the rows predicts how they are turned.
 
 A function ``h(z)`` of a row and its surroundings that a rotation leaves as it is (its length, the
-density about it, the pull of its neighbours) has cross moments ``C = E[h(z) zᵀ]`` that turn with
-the domain: ``C_B = C_A R``. So the polar factor of ``C_Aᵀ C_B = (C_AᵀC_A) R`` is the rotation, to
-within the noise of the directions that ``h`` does not predict. With ``h`` white, the singular
-values are squared canonical correlations of ``h`` with the coordinates. Coordinates that are
-resolved have become invariants themselves and predict others: the estimate grows.
+density about it, the pull of its neighbours) has cross moments ``C = E[h zᵀ]`` that turn with the
+domain: ``C_B = C_A R``. With ``G = E[h hᵀ]``,
+
+    ``N = C_Aᵀ G⁻¹ C_B = (C_Aᵀ G⁻¹ C_A) R``
+
+and its polar factor is the rotation, to within the noise of the directions that ``h`` does not
+predict: the singular values are the squared canonical correlations of ``h`` with the coordinates.
+Coordinates that are resolved have become invariants themselves and predict others, so that the
+estimate grows. A direction that stays inconsistent shows a reflection that was missed.
 """
 
 from __future__ import annotations
@@ -15,20 +19,95 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ._arrays import FloatArray
 from ._blocks import row_blocks
 
+Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.float32]
+Pair = tuple[Rows, Rows]
 
 # Widths of the kernels that describe a row's surroundings, in units of the typical distance √(2p)
-SCALES = (0.2, 0.35, 0.5, 0.7)
+SCALES = (0.15, 0.25, 0.35, 0.5, 0.7)
 # Squared canonical correlation from which on a direction counts as resolved
 RESOLVED = 0.15
+# Share of the invariants that one draw sees, and ridge on G as a share of its mean eigenvalue
+SHARE, RIDGE = 0.7, 1e-2
 # Random functions of the invariants, and of the coordinates resolved so far
 FUNCTIONS, GROWN_FUNCTIONS = 100, 150
-ROUNDS = 6
+ROUNDS = 10
+# Root mean square angle in radians between rounds below which the estimate has settled
+SETTLED = 0.1
 
 
-def surroundings(Z: Matrix, scales: Sequence[float] = SCALES) -> Matrix:
+class Invariants:
+    """What a rotation leaves of the rows of two domains, and the rotations that it proposes."""
+
+    def __init__(self, Z_source: FloatArray, Z_target: FloatArray) -> None:
+        self.rows: Pair = (Z_source.astype(np.float32), Z_target.astype(np.float32))
+        first, second = (surroundings(Z) for Z in self.rows)
+        self.described: Pair = _white_ranks(first, second)
+
+    def propose(self, rng: np.random.Generator) -> Matrix:
+        """A rotation (p, p) grown from a random part of the invariants."""
+        seen = self._some_invariants(rng)
+        widths = np.sort(rng.uniform(0.1, 1.5, 2))
+        first = _RandomFunctions(seen[0].shape[1], FUNCTIONS, (widths[0], widths[1]), rng)
+        left, values, right = np.linalg.svd(self._cross([(seen, first)]))
+        return self._grow(left, values, right, seen, rng)
+
+    def regrow(self, R: Matrix, rng: np.random.Generator) -> Matrix:
+        """A rotation grown from those directions that ``R`` aligns consistently."""
+        left, values, right = np.linalg.svd(self.consistency(R, rng) @ R)
+        return self._grow(left, values, right, self._some_invariants(rng), rng)
+
+    def consistency(self, R: Matrix, rng: np.random.Generator) -> Matrix:
+        """``N Rᵀ`` for functions of the aligned coordinates themselves.
+
+        Positive definite where ``R`` is right; a direction reflected wrongly has the lowest
+        eigenvalue, as nothing predicts it in the same way in both domains.
+        """
+        p = R.shape[0]
+        aligned = (self.rows[0], self.rows[1] @ R.T.astype(np.float32))
+        functions = _RandomFunctions(p, 2 * GROWN_FUNCTIONS, (0.5, 1.5), rng)
+        return self._cross([(_squashed(*aligned), functions)]) @ R.T
+
+    def _some_invariants(self, rng: np.random.Generator) -> Pair:
+        available = self.described[0].shape[1]
+        columns = rng.choice(available, max(1, round(SHARE * available)), replace=False)
+        return self.described[0][:, columns], self.described[1][:, columns]
+
+    def _grow(
+        self, left: Matrix, values: Vector, right: Matrix, seen: Pair, rng: np.random.Generator
+    ) -> Matrix:
+        p = left.shape[0]
+        for _ in range(ROUNDS):
+            k = min(p, max(2, int(np.sum(values > RESOLVED))))
+            resolved = _squashed(self.rows[0] @ left[:, :k], self.rows[1] @ right[:k].T)
+            grown = _RandomFunctions(k, GROWN_FUNCTIONS, (0.5, 1.5), rng)
+            again = _RandomFunctions(seen[0].shape[1], FUNCTIONS, (0.3, 1.2), rng)
+            before = left @ right
+            left, values, right = np.linalg.svd(self._cross([(resolved, grown), (seen, again)]))
+            if np.linalg.norm(left @ right - before) < SETTLED * np.sqrt(p):
+                break
+        return left @ right
+
+    def _cross(self, features: Sequence[tuple[Pair, _RandomFunctions]]) -> Matrix:
+        """``N`` for random functions of descriptions of the rows of both domains."""
+        sides = [
+            _joint_moments(self.rows[side], [(pair[side], f) for pair, f in features])
+            for side in (0, 1)
+        ]
+        (n_A, mean_A, square_A, cross_A), (n_B, mean_B, square_B, cross_B) = sides
+        mean = (mean_A + mean_B) / (n_A + n_B)
+        G = (square_A + square_B) / (n_A + n_B) - np.outer(mean, mean)
+        G[np.diag_indices_from(G)] += RIDGE * np.trace(G) / G.shape[0]
+        C_A, C_B = cross_A / n_A, cross_B / n_B
+        N: Matrix = C_A.T @ np.linalg.solve(G, C_B)
+        return N
+
+
+def surroundings(Z: Rows, scales: Sequence[float] = SCALES) -> Rows:
     """Rotation-invariant description (n, 1 + 3 len(scales)) of each whitened row (n, p).
 
     The length ``|z|``, and for the kernels ``k(z, z') = exp(−|z − z'|²/2s²)``, ``s² = 2p scale²``:
@@ -37,13 +116,13 @@ def surroundings(Z: Matrix, scales: Sequence[float] = SCALES) -> Matrix:
     """
     n, p = Z.shape
     squares = np.einsum("ij,ij->i", Z, Z)
-    found = np.empty((n, 1 + 3 * len(scales)))
+    found = np.empty((n, 1 + 3 * len(scales)), np.float32)
     found[:, 0] = np.sqrt(squares)
-    for rows in row_blocks(n, 2 * 8 * n, 1 << 21):
+    for rows in row_blocks(n, 2 * 4 * n, 1 << 21):
         distances = squares[rows, None] + squares - 2.0 * Z[rows] @ Z.T
         np.maximum(distances, 0.0, out=distances)
         for at, scale in enumerate(scales):
-            kernel = np.exp(distances / (-4.0 * p * scale**2))
+            kernel = np.exp(distances * np.float32(-0.25 / (p * scale**2)))
             density = kernel.sum(axis=1)
             local = kernel @ Z / density[:, None]
             found[rows, 1 + 3 * at] = density
@@ -52,67 +131,63 @@ def surroundings(Z: Matrix, scales: Sequence[float] = SCALES) -> Matrix:
     return found
 
 
-class InvariantStarts:
-    """Draws of rotations from the invariants of two domains, each from other rows and functions."""
+class _RandomFunctions:
+    """``cos(ω·h + b)`` for ``count`` random ``ω`` and ``b``, the same in both domains."""
 
-    def __init__(self, Z_source: Matrix, Z_target: Matrix) -> None:
-        self.Z = (Z_source, Z_target)
-        ranked = _pooled_ranks(surroundings(Z_source), surroundings(Z_target))
-        self.invariants = tuple(np.clip(h, -3.0, 3.0) for h in _pooled_white(*ranked))
+    def __init__(
+        self, inputs: int, count: int, widths: tuple[float, float], rng: np.random.Generator
+    ) -> None:
+        omega = rng.standard_normal((inputs, count)) * rng.uniform(*widths, count)
+        self.omega = omega.astype(np.float32)
+        self.phase = rng.uniform(0.0, 2.0 * np.pi, count).astype(np.float32)
 
-    def draw(self, rng: np.random.Generator) -> Matrix:
-        """One rotation (p, p), from seven tenths of the rows and of the invariants."""
-        kept = [rng.random(Z.shape[0]) < 0.7 for Z in self.Z]
-        columns = rng.random(self.invariants[0].shape[1]) < 0.7
-        columns[rng.integers(columns.size)] = True
-        A, B = (Z[rows] for Z, rows in zip(self.Z, kept, strict=True))
-        h_A, h_B = (h[rows][:, columns] for h, rows in zip(self.invariants, kept, strict=True))
-        low, high = np.sort(rng.uniform(0.1, 1.5, 2))
-        left, values, right = _polar_parts(
-            A, B, *random_functions(h_A, h_B, FUNCTIONS, (low, high), rng)
-        )
-        for _ in range(ROUNDS):
-            k = max(min(2, A.shape[1]), int(np.sum(values > RESOLVED)))
-            c_A, c_B = (2.0 * np.tanh(0.5 * c) for c in (A @ left[:, :k], B @ right[:k].T))
-            scale = np.sqrt(2.0 / k)
-            grown = random_functions(c_A * scale, c_B * scale, GROWN_FUNCTIONS, (0.5, 1.5), rng)
-            again = random_functions(h_A, h_B, FUNCTIONS, (0.3, 1.2), rng)
-            features = (np.hstack(pair) for pair in zip(grown, again, strict=True))
-            left, values, right = _polar_parts(A, B, *features)
-        return left @ right
+    def __call__(self, h: Rows) -> Rows:
+        angles = h @ self.omega
+        angles += self.phase
+        np.cos(angles, out=angles)
+        return angles
 
 
-def random_functions(
-    h_A: Matrix, h_B: Matrix, count: int, widths: tuple[float, float], rng: np.random.Generator
-) -> tuple[Matrix, Matrix]:
-    """``cos(ω·h + b)`` with the same random ``ω`` and ``b`` in both: (n_A, count), (n_B, count)."""
-    omega = rng.standard_normal((h_A.shape[1], count)) * rng.uniform(*widths, count)
-    phase = rng.uniform(0.0, 2.0 * np.pi, count)
-    return np.cos(h_A @ omega + phase), np.cos(h_B @ omega + phase)
+def _joint_moments(
+    Z: Rows, features: Sequence[tuple[Rows, _RandomFunctions]]
+) -> tuple[int, Vector, Matrix, Matrix]:
+    """Rows n, and ``Σ f`` (K,), ``Σ f fᵀ`` (K, K), ``Σ f zᵀ`` (K, p) of all functions together."""
+    K = sum(functions.phase.size for _, functions in features)
+    total, squares, cross = np.zeros(K), np.zeros((K, K)), np.zeros((K, Z.shape[1]))
+    for rows in row_blocks(Z.shape[0], 4 * K, 1 << 20):
+        f = np.hstack([functions(h[rows]) for h, functions in features])
+        total += f.sum(axis=0)
+        squares += f.T @ f
+        cross += f.T @ Z[rows]
+    return Z.shape[0], total, squares, cross
 
 
-def _polar_parts(A: Matrix, B: Matrix, f_A: Matrix, f_B: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Singular value decomposition of ``C_AᵀC_B`` for features whitened together."""
-    h_A, h_B = _pooled_white(f_A, f_B)
-    C_A, C_B = h_A.T @ A / A.shape[0], h_B.T @ B / B.shape[0]
-    left, values, right = np.linalg.svd(C_A.T @ C_B)
-    return left, values, right
+def _squashed(c_A: FloatArray, c_B: FloatArray) -> Pair:
+    """Coordinates (n, k) made bounded against heavy tails, of length about √2 together."""
+    scale = 2.0 * np.sqrt(2.0 / c_A.shape[1])
+    first, second = ((scale * np.tanh(0.5 * c)).astype(np.float32) for c in (c_A, c_B))
+    return first, second
 
 
-def _pooled_ranks(f_A: Matrix, f_B: Matrix) -> tuple[Matrix, Matrix]:
-    """Each feature by its rank among both domains' rows: uniform, of about unit variance."""
+def _white_ranks(f_A: Rows, f_B: Rows, smallest: float = 3e-3) -> Pair:
+    """Each feature by its rank among the rows of both domains, then white, and bounded by 3."""
     both = np.vstack([f_A, f_B])
-    ranks = both.argsort(axis=0).argsort(axis=0)
+    ranks = both.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
     uniform = np.sqrt(3.0) * ((2.0 * ranks + 1.0) / both.shape[0] - 1.0)
-    return uniform[: f_A.shape[0]], uniform[f_A.shape[0] :]
-
-
-def _pooled_white(f_A: Matrix, f_B: Matrix, smallest: float = 1e-3) -> tuple[Matrix, Matrix]:
-    """Both domains' features in one basis, where taken together they are white."""
-    both = np.vstack([f_A, f_B])
-    mean = both.mean(axis=0)
-    both -= mean
-    values, vectors = np.linalg.eigh(both.T @ both / both.shape[0])
+    values, vectors = np.linalg.eigh(uniform.T @ uniform / both.shape[0])
     kept = values > smallest * values[-1]
-    basis = vectors[:, kept] / np.sqrt(values[kept])
-    return (f_A - mean) @ basis, (f_B - mean) @ basis
+    white = uniform @ (vectors[:, kept] / np.sqrt(values[kept]))
+    white = np.clip(white, -3.0, 3.0).astype(np.float32)
+    return white[: f_A.shape[0]], white[f_A.shape[0] :]
+
+
+def reflections(R: Matrix, N: Matrix, pairs_among: int = 6) -> Matrix:
+    """``(I − 2uuᵀ)R`` for each eigenvector ``u`` of ``N``, and for pairs of the least consistent.
+
+    ``N`` is ``consistency(R)``; the reflections (p + pairs, p, p) of single directions come first.
+    """
+    _, vectors = np.linalg.eigh(N + N.T)
+    single = np.eye(R.shape[0]) - 2.0 * vectors.T[:, :, None] * vectors.T[:, None, :]
+    first, second = np.triu_indices(min(pairs_among, R.shape[0]), 1)
+    both: Matrix = np.concatenate([single, single[first] @ single[second]]) @ R
+    return both

@@ -1,0 +1,196 @@
+"""The minima of MMD² over O(p) that are known so far, and the moves that find better ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from joblib import Parallel, delayed
+
+from . import stiefel
+from .descent import ValuesAndGradients, descend
+from .invariants import Invariants, reflections
+from .mmd import ExactMMD
+from .spectral import SpectralMMD, orthogonal_frequencies
+
+Vector = npt.NDArray[np.float64]
+Matrix = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.float32]
+
+REFLECTION = "reflection"
+# Rows of each domain that the starts look at, and of the target that the descents look at
+START_ROWS, COARSE_ROWS, MIDDLE_ROWS = 4000, 1000, 1500
+# Rotations closer than this (root mean square angle in radians) are one minimum; those closer
+# than the second are one point, from which moves need be tried once only
+SAME, IDENTICAL = 0.2, 0.05
+# Minima that moves are tried from, and reflections of each that are descended
+IMPROVED, REFLECTED = 2, 3
+# Minima that are polished to the end, and steps for those and for others that are reported
+POLISHED, POLISH_STEPS, REPORT_STEPS = 3, 15, 4
+# Rotations per task of a descent: few, so that tasks spread over cores
+PER_TASK = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A distinct minimum: rotation (p, p), exact MMD², the kind of start and how many met there."""
+
+    rotation: Matrix
+    mmd2: float
+    kind: str
+    starts: int
+
+
+class Minima:
+    """Minima of the spectral objective at σ² = p, with the kinds of start that led to them.
+
+    Starts pass through σ² = 2p and σ² = p, each with frequencies and target rows of its own that
+    are the same for all starts, so that values compare.
+    """
+
+    def __init__(
+        self, Z_source: Matrix, Z_target: Matrix, rng: np.random.Generator, parallel: Parallel
+    ) -> None:
+        self.p = Z_source.shape[1]
+        self.rng, self.parallel = rng, parallel
+        self.source, self.target = Z_source.astype(np.float32), Z_target.astype(np.float32)
+        seen = [_sample(Z, START_ROWS, rng) for Z in (self.source, self.target)]
+        self.invariants = Invariants(seen[0], seen[1])
+        # more than the p(p − 1)/2 angles that a descent can fit to them
+        frequencies = max(256, self.p**2)
+        self.coarse = self._objective(np.sqrt(2.0 * self.p), frequencies, COARSE_ROWS)
+        self.middle = self._objective(np.sqrt(self.p), 2 * frequencies, MIDDLE_ROWS)
+        self.kinds: list[str] = []
+        self.R, self.values = np.empty((0, self.p, self.p)), np.empty(0)
+        self.tried = np.empty((0, self.p, self.p))
+        self.evaluations = 0
+
+    def _objective(self, width: float, frequencies: int, rows: int) -> ValuesAndGradients:
+        spectral = SpectralMMD(
+            self.source, orthogonal_frequencies(self.p, frequencies, width, self.rng)
+        )
+        return partial(spectral.values_and_gradients, _sample(self.target, rows, self.rng))
+
+    def draw(self, count: int, keep: int) -> None:
+        """Descend the ``keep`` lowest of ``count`` starts from the invariants, and a random one."""
+        children = self.rng.spawn(count)
+        proposed = self.parallel(delayed(self.invariants.propose)(child) for child in children)
+        kept = self._lowest(np.stack(proposed), keep)
+        self.descend(["invariants"] * len(kept), kept)
+        self.descend(["random"], stiefel.random_orthogonal(self.p, self.rng, size=1))
+
+    def descend(self, kinds: Sequence[str], R: Matrix) -> None:
+        """Add the minima that the starts (B, p, p) lead to, from coarse to fine."""
+        R, _ = self._through(self.coarse, R, 25)
+        R, values = self._through(self.middle, R, 30)
+        self.kinds += kinds
+        self.R = np.concatenate([self.R, R])
+        self.values = np.concatenate([self.values, values])
+
+    def improve(self, rounds: int = 4) -> None:
+        """Reflect the best minima in directions that are inconsistent, while there are new ones."""
+        for _ in range(rounds):
+            best = [self.R[group[0]] for group in merged(self.R, self.values)[:IMPROVED]]
+            new = [R for R in best if all(_apart(R, old) > IDENTICAL for old in self.tried)]
+            if not new:
+                return
+            self.tried = np.concatenate([self.tried, new])
+            for R in new:
+                candidates = reflections(R, self.invariants.consistency(R, self.rng))
+                kept = self._lowest(candidates, REFLECTED)
+                self.descend([REFLECTION] * len(kept), kept)
+
+    def met(self) -> int:
+        """Starts, reflections not counted, that led to the best minimum."""
+        best = merged(self.R, self.values)[0]
+        return sum(self.kinds[at] != REFLECTION for at in best)
+
+    def polished(self, sigma: float, reported: int) -> tuple[Found, ...]:
+        """Distinct minima with their exact MMD² at ``sigma``, lowest first.
+
+        The best are polished on the exact objective; those of the first ``reported`` starts are
+        among them, and keep the kind of that start.
+        """
+        exact = ExactMMD(self.source, self.target, sigma)
+        groups = [
+            group
+            for place, group in enumerate(merged(self.R, self.values))
+            if place < POLISHED or min(group) < reported
+        ]
+        steps = [POLISH_STEPS if place < POLISHED else REPORT_STEPS for place in range(len(groups))]
+        minima = self.parallel(
+            delayed(stiefel.minimize)(
+                exact.value_and_gradient, self.R[group[0]], max_iter=most, tol=1e-3
+            )
+            for group, most in zip(groups, steps, strict=True)
+        )
+        self.evaluations += sum(minimum.evaluations for minimum in minima)
+        return self._found(
+            groups,
+            np.stack([minimum.point for minimum in minima]),
+            np.array([minimum.value for minimum in minima]),
+            reported,
+        )
+
+    def unpolished(self, sigma: float, reported: int) -> tuple[Found, ...]:
+        """The best minima as they are, with their exact MMD²: what an interrupt leaves time for."""
+        exact = ExactMMD(self.source, self.target, sigma)
+        groups = merged(self.R, self.values)[:POLISHED]
+        R = np.stack([self.R[group[0]] for group in groups])
+        return self._found(groups, R, np.array([exact.value(r) for r in R]), reported)
+
+    def _found(
+        self, groups: list[list[int]], R: Matrix, values: Vector, reported: int
+    ) -> tuple[Found, ...]:
+        found = []
+        for places in merged(R, values):
+            members = [at for place in places for at in groups[place]]
+            given = [at for at in members if at < reported]
+            # the most specific of the given starts comes last
+            kind = self.kinds[max(given) if given else members[0]]
+            best = places[0]
+            found.append(Found(R[best], float(values[best]), kind, len(members)))
+        return tuple(found)
+
+    def _lowest(self, R: Matrix, keep: int) -> Matrix:
+        """The ``keep`` of (B, p, p) with the lowest coarse discrepancy."""
+        blocks = [R[at : at + PER_TASK] for at in range(0, len(R), PER_TASK)]
+        done = self.parallel(delayed(self.coarse)(block) for block in blocks)
+        values = np.concatenate([values for values, _ in done])
+        self.evaluations += len(R)
+        lowest: Matrix = R[np.argsort(values, kind="stable")[:keep]]
+        return lowest
+
+    def _through(
+        self, objective: ValuesAndGradients, R: Matrix, max_iter: int
+    ) -> tuple[Matrix, Vector]:
+        blocks = [R[at : at + PER_TASK] for at in range(0, len(R), PER_TASK)]
+        done = self.parallel(delayed(descend)(objective, block, max_iter) for block in blocks)
+        points, values, spent = zip(*done, strict=True)
+        self.evaluations += sum(spent)
+        return np.concatenate(points), np.concatenate(values)
+
+
+def merged(R: Matrix, values: Vector) -> list[list[int]]:
+    """Indices of rotations that coincide, lowest value first within and between groups."""
+    groups: list[list[int]] = []
+    for at in np.argsort(values, kind="stable"):
+        for group in groups:
+            if _apart(R[at], R[group[0]]) < SAME:
+                group.append(int(at))
+                break
+        else:
+            groups.append([int(at)])
+    return groups
+
+
+def _apart(first: Matrix, second: Matrix) -> float:
+    """``‖R₁ − R₂‖_F / √p``: how far the typical row is moved, relative to its length."""
+    return float(np.linalg.norm(first - second) / np.sqrt(first.shape[0]))
+
+
+def _sample(Z: Rows, rows: int, rng: np.random.Generator) -> Rows:
+    return Z if Z.shape[0] <= rows else Z[rng.choice(Z.shape[0], rows, replace=False)]
