@@ -20,7 +20,7 @@ PACKAGE = ROOT / "src" / "unshift"
 ORDER = [
     *("_blocks", "_arrays", "_checks"),
     *("affine", "moments", "whitening", "stiefel", "mmd", "spectral"),
-    *("labels", "domain", "space", "descent", "invariants", "minima", "search"),
+    *("labels", "domain", "space", "descent", "invariants", "minima", "search", "contrast"),
     *("predictors", "choice", "joint", "diagnosis", "storage", "mixture", "strengths", "evidence"),
     *("align", "plate", "many", "stacked", "aligned", "estimators"),
     *("datasets", "digits_images", "networks", "experiments"),

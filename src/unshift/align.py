@@ -13,19 +13,21 @@ import numpy.typing as npt
 from . import storage
 from ._checks import check_matrix, check_names, check_option, check_starts, check_width, generator
 from .affine import AffineMap
-from .choice import Candidate, judge, rank
+from .choice import ANCHOR, Candidate, judge, rank
 from .diagnosis import NOT_NEEDED, Diagnosis, chance_level, diagnose
 from .domain import Domain, read_domain
 from .evidence import (
     Evidence,
     Examples,
     candidates_of,
+    credit_of,
+    disagreements,
     draw_examples,
     jointly_refined,
     no_adaptation,
+    with_misfits,
 )
 from .labels import Labels, check_labels, read_labels, task_of
-from .mmd import ExactMMD
 from .predictors import default_estimator
 from .search import Found, search
 from .space import SharedSpace, SpaceSettings, share_space
@@ -36,6 +38,8 @@ Array = npt.NDArray[Any]
 
 # In the header of a saved file: what it holds.
 KIND = "alignment"
+# The start that labels give the search.
+CLASS_MEANS = "class means"
 # The kind of candidate that whitens one domain and rotates nothing.
 WHITENED = "whitened"
 
@@ -257,7 +261,7 @@ def pair_evidence(
     choice: str,
 ) -> Evidence:
     """What the choice between two domains' alignments goes by; a default predictor for None."""
-    chance = chance_level(*space.samples, space.sigma)
+    chance = chance_level(space)
     estimator = default_estimator(task) if estimator is None else estimator
     return Evidence(space, trained, labelled, task, estimator, choice, chance)
 
@@ -282,7 +286,25 @@ def align_pair(
     ).found
     if loss == "joint":
         found = jointly_refined(evidence, found, loss_weights, rng)
-    return _decide(candidates_of(space, found), evidence)
+    else:
+        found = _settled(space, found)
+    return _decide(candidates_of(space, found, evidence.choice), evidence)
+
+
+def _settled(space: SharedSpace, found: Sequence[Found]) -> list[Found]:
+    """Those most likely to be chosen, descended until rounding, not the search, limits them.
+
+    What the search leaves open is little beside sampling error, but depends on the coordinates in
+    which the domains came: the alignment itself must not.
+    """
+    exact = space.exact_mmd()
+    settled = []
+    for i, f in enumerate(found):
+        if i == 0 or f.kind in (ANCHOR, CLASS_MEANS):
+            minimum = minimize(exact.value_and_gradient, f.rotation, max_iter=100)
+            f = replace(f, rotation=minimum.point, mmd2=minimum.value)
+        settled.append(f)
+    return settled
 
 
 def align_one(
@@ -318,8 +340,9 @@ def _read_both(
 
 
 def _decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
-    """Judge the candidates by what labels there are, rank them, and say what to think of it."""
+    """Weigh the candidates by all there is to go by, rank them, and say what to think of it."""
     space, trained, labelled = evidence.space, evidence.trained, evidence.labelled
+    candidates = with_misfits(candidates, evidence)
     if trained is not None and labelled is not None:
         candidates = judge(
             candidates,
@@ -328,10 +351,12 @@ def _decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
             evidence.task,
             evidence.estimator,
         )
-    ranked = rank(candidates, evidence.choice)
-    diagnosis = diagnose(ranked, space, evidence.chance)
+    ranked, credit = rank(candidates, evidence.choice, credit_of(candidates, evidence))
+    diagnosis = diagnose(ranked, space, evidence.chance, credit, disagreements(ranked, evidence))
     kept = replace(evidence, space=space.trimmed())
-    return Alignment(ranked, diagnosis, space.p, space.sigma, space.correspond[1], kept)
+    best = ranked[0].rotation
+    p = space.p if best is None else best.shape[0]
+    return Alignment(ranked, diagnosis, p, space.sigma, space.correspond[1], kept)
 
 
 def _with_labels(alignment: Alignment, evidence: Evidence, rows: Array, y_target: Any) -> Alignment:
@@ -355,16 +380,17 @@ def _with_labels(alignment: Alignment, evidence: Evidence, rows: Array, y_target
 def _with_rows(alignment: Alignment, evidence: Evidence, rows: Array) -> Alignment:
     """The candidates' rotations, descended again with the target's moments of all rows."""
     space = evidence.space.extended(1, rows)
-    exact = ExactMMD(*space.samples, space.sigma)
+    exact = space.exact_mmd()
     found = []
     for candidate in alignment.candidates:
-        if candidate.rotation is None:
-            continue
+        if candidate.rotation is None or candidate.kind.startswith(f"{ANCHOR}, "):
+            continue  # moments alone make these anew
         start = space.carried(1, candidate.target)
         minimum = minimize(exact.value_and_gradient, start)
         found.append(Found(minimum.point, minimum.value, candidate.kind, candidate.starts))
-    chance = chance_level(*space.samples, space.sigma)
-    return _decide(candidates_of(space, found), replace(evidence, space=space, chance=chance))
+    chance = chance_level(space)
+    evidence = replace(evidence, space=space, chance=chance)
+    return _decide(candidates_of(space, found, evidence.choice), evidence)
 
 
 def pack_alignment(alignment: Alignment) -> tuple[dict[str, Any], dict[str, Matrix]]:

@@ -19,6 +19,16 @@ Array = npt.NDArray[Any]
 NO_ADAPTATION = "no adaptation"
 ANCHOR = "anchor"
 
+# Price of a number fitted per dimension, in units of log(n)/n, and how far misfit that no
+# candidate removes raises it: where the shift is not affine, likelihood flatters freedom.
+PRICE, OVERDISPERSION = 1.5, 0.01
+# A difference in score that makes one candidate e times as credible as another, and the most
+# that scores alone may claim (in nats): labels must be able to overrule them.
+SCORE_UNIT, SCORE_CAP = 0.02, 3.0
+# A right candidate errs on a label this often: one label more that it gets right speaks for it
+# with log 4 nats, so that three are needed against all that scores may claim.
+DOUBT = 0.2
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -29,7 +39,10 @@ class Candidate:
     ``displacement`` is the mean squared distance there by which it moves target rows from where
     'no adaptation' leaves them (0 where columns do not correspond and nothing can be compared).
     ``starts`` counts the descents that met here. ``error`` is the mean error on ``n_labelled``
-    labelled target rows of a predictor trained on the source, NaN without labels.
+    labelled target rows of a predictor trained on the source, NaN without labels, and ``support``
+    their log-likelihood. ``freedom`` is how many numbers it fits per dimension, ``misfit`` how
+    badly the source's mixture of classes accounts for the target rows (nats a row and dimension),
+    and ``weight`` the share of belief that all evidence together gives it.
     """
 
     kind: str
@@ -42,11 +55,18 @@ class Candidate:
     starts: int = 1
     error: float = float("nan")
     n_labelled: int = 0
+    support: float = 0.0
+    freedom: float = 0.0
+    misfit: float = float("nan")
+    weight: float = float("nan")
 
     def __repr__(self) -> str:
-        """One line: kind, MMD², starts, error."""
+        """One line: kind, MMD², weight, starts, error."""
         error = f", error {self.error:.3g} on {self.n_labelled} labels" if self.n_labelled else ""
-        return f"<Candidate {self.kind!r}: MMD² {self.mmd2:.4g}, {self.starts} starts{error}>"
+        return (
+            f"<Candidate {self.kind!r}: weight {self.weight:.2f}, MMD² {self.mmd2:.4g}, "
+            f"{self.starts} starts{error}>"
+        )
 
 
 def judge(
@@ -56,37 +76,85 @@ def judge(
     task: str,
     estimator: Any,
 ) -> list[Candidate]:
-    """Candidates with the error on the labelled target rows of a predictor trained on the source.
+    """Candidates with what a predictor trained on the source makes of the labelled target rows.
 
     ``source`` and ``target`` hold rows of features and their labels. One predictor serves all
     candidates that map the source alike: rotations act on the target.
     """
     fitted: dict[int, Any] = {}
-    judged = []
+    gaps, judged = [], []
     for candidate in candidates:
         key = id(candidate.source)
         if key not in fitted:
             fitted[key] = fit_estimator(estimator, candidate.source(source[0]), source[1], None)
-        wrong = errors(fitted[key].predict(candidate.target(target[0])), target[1], task)
-        judged.append(replace(candidate, error=float(wrong.mean()), n_labelled=wrong.size))
+        gaps.append(errors(fitted[key].predict(candidate.target(target[0])), target[1], task))
+    supports = _supports(np.stack(gaps), task)
+    for candidate, gap, support in zip(candidates, gaps, supports, strict=True):
+        judged.append(
+            replace(
+                candidate,
+                error=float(gap.mean()),
+                n_labelled=gap.size,
+                support=float(support),
+            )
+        )
     return judged
 
 
-def rank(candidates: Sequence[Candidate], choice: str) -> tuple[Candidate, ...]:
-    """Candidates, best first.
+def _supports(gaps: Matrix, task: str) -> Vector:
+    """Log-likelihood of the labels under each candidate (c,) from their errors (c, n).
 
-    With labels: by error, ties by less adaptation, then MMD² (the paper's semi-supervised rule).
-    Without: "paper" goes by MMD² alone. "auto" does so only where columns do not correspond;
-    where they do, a lower MMD² is not a better alignment, and the descent from the feature
-    anchor, which moves features least, comes first, unless 'no adaptation' has no larger MMD².
+    A class is right with probability ``1 − DOUBT``; a number errs normally, with the variance that
+    the best candidate shows, and at most ten times as unlikely as at its mean.
     """
-    if any(candidate.n_labelled for candidate in candidates):
-        return tuple(sorted(candidates, key=lambda c: (c.error, c.displacement, c.mmd2)))
-    by_mmd = sorted(candidates, key=lambda c: (c.mmd2, c.displacement))
-    none = next((c for c in candidates if c.kind == NO_ADAPTATION), None)
-    if choice == "paper" or none is None:
-        return tuple(by_mmd)
-    anchored = [c for c in by_mmd if c.kind == ANCHOR]
-    if anchored and none.mmd2 <= anchored[0].mmd2:
-        anchored = [none, *anchored]
-    return (*anchored, *(c for c in by_mmd if c not in anchored))
+    if task == "classification":
+        likely: Vector = np.sum(np.where(gaps > 0, np.log(DOUBT), np.log(1.0 - DOUBT)), axis=1)
+        return likely
+    variance = max(float(np.median(gaps, axis=1).min()) / 0.45, np.finfo(np.float64).tiny)
+    numbers: Vector = -np.minimum(0.5 * gaps / variance, np.log(10.0)).sum(axis=1)
+    return numbers
+
+
+def scores(candidates: Sequence[Candidate], rows: float) -> Vector:
+    """Credit of each candidate without labels (c,), in nats a row and dimension.
+
+    ``−misfit − freedom · log n · (PRICE / n + OVERDISPERSION · least misfit)``: a criterion of
+    Schwarz's kind, with its penalty inflated as quasi-likelihood does where nothing fits.
+    """
+    misfits = np.array([candidate.misfit for candidate in candidates])
+    freedom = np.array([candidate.freedom for candidate in candidates])
+    left = max(0.0, float(misfits.min()))
+    credit: Vector = -misfits - freedom * np.log(rows) * (PRICE / rows + OVERDISPERSION * left)
+    return credit
+
+
+def weigh(candidates: Sequence[Candidate], credit: Vector) -> list[Candidate]:
+    """Candidates with their share of belief: capped credit without labels, and labels' support."""
+    behind = np.minimum((credit.max() - credit) / SCORE_UNIT, SCORE_CAP)
+    belief = np.array([candidate.support for candidate in candidates]) - behind
+    share = np.exp(belief - belief.max())
+    share /= share.sum()
+    return [replace(c, weight=float(w)) for c, w in zip(candidates, share, strict=True)]
+
+
+def rank(
+    candidates: Sequence[Candidate], choice: str, credit: Vector
+) -> tuple[tuple[Candidate, ...], Vector]:
+    """Candidates, best first, with their weights; and their credit in that order.
+
+    "paper": with labels by error, ties by less adaptation, then MMD²; without by MMD² alone.
+    "auto": by weight with labels, and by credit without; ties favour less adaptation.
+    """
+    weighed = weigh(candidates, credit)
+    labelled = any(candidate.n_labelled for candidate in candidates)
+    if choice == "paper":
+        first = [c.error if labelled else c.mmd2 for c in weighed]
+    elif labelled:
+        first = [-round(c.weight, 9) for c in weighed]
+    else:
+        first = [-float(value) for value in credit]
+    order = sorted(
+        range(len(weighed)),
+        key=lambda i: (first[i], weighed[i].displacement, weighed[i].mmd2),
+    )
+    return tuple(weighed[i] for i in order), credit[order]

@@ -8,17 +8,25 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .choice import NO_ADAPTATION, Candidate
+from .choice import NO_ADAPTATION, SCORE_UNIT, Candidate
 from .domain import ROWS_PER_DIMENSION
-from .mmd import ExactMMD
 from .space import SharedSpace
 
+Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 
 ALIGNED = "aligned"
 NOT_NEEDED = "adaptation not needed"
 AMBIGUOUS = "ambiguous"
 TOO_LITTLE = "too little data"
+NOT_AFFINE = "not an affine shift"
+
+# Candidates whose views of the target differ by less than this share are one answer.
+DIFFERENT = 0.05
+# Belief (nats) that the best needs over another to count as told from it: odds of 7 to 1.
+UNDECIDED = 2.0
+# Nats a row and dimension by which an adapted target may fit worse than the source itself.
+MISFIT = 0.25
 
 
 @dataclass(frozen=True)
@@ -34,29 +42,34 @@ class Diagnosis:
         return "\n".join([f"{self.verdict[0].upper()}{self.verdict[1:]}.", *self.reasons])
 
 
-def chance_level(Z_source: Matrix, Z_target: Matrix, sigma: float) -> float:
+def chance_level(space: SharedSpace) -> float:
     """``E MMD_b²`` of two samples of one distribution: ``(1/m + 1/n)(1 − E k)``.
 
     ``E k`` is estimated within the two domains, without the pairs of a row with itself.
     """
-    m, n = Z_source.shape[0], Z_target.shape[0]
-    within = ExactMMD(Z_source, Z_target, sigma).within
-    mean_kernel = 0.5 * (within - 1.0 / m - 1.0 / n)
-    return (1.0 / m + 1.0 / n) * max(0.0, 1.0 - mean_kernel)
+    m, n = (sample.shape[0] for sample in space.samples)
+    mean_kernel = 0.5 * (space.exact_mmd().within - 1.0 / m - 1.0 / n)
+    return float((1.0 / m + 1.0 / n) * max(0.0, 1.0 - mean_kernel))
 
 
 def diagnose(
     candidates: Sequence[Candidate],
     space: SharedSpace,
     chance: float,
+    credit: Vector,
+    apart: Vector,
 ) -> Diagnosis:
-    """Weigh the candidates, best first, against each other and against chance."""
+    """Weigh the candidates, best first, against each other and against chance.
+
+    ``credit`` (c,) is theirs without labels, ``apart`` (c,) how differently they see the target.
+    """
     best, p, whitenings = candidates[0], space.p, space.whitenings
     rows = min(domain.effective for domain in space.domains)
-    rivals = _rivals(candidates, chance)
+    rivals = _rivals(candidates, credit, apart)
     numbers = {
         "mmd2": best.mmd2,
         "mmd2_by_chance": chance,
+        "misfit": best.misfit,
         "components": float(p),
         "rank_source": float(whitenings[0].rank),
         "rank_target": float(whitenings[1].rank),
@@ -65,49 +78,53 @@ def diagnose(
         "rows_per_component": rows / p,
         "starts_at_best": float(best.starts),
         "rivals": float(len(rivals)),
+        "disagreement": float(max((apart[i] for i in rivals), default=0.0)),
         "labels": float(best.n_labelled),
     }
     none = next((c for c in candidates if c.kind == NO_ADAPTATION), None)
     if none is not None:
         numbers["mmd2_unadapted"] = none.mmd2
-    verdict, why = _verdict(best, rivals, rows, p)
+    verdict, why = _verdict(candidates, rivals, rows, p)
     return Diagnosis(verdict, (why, *space.reasons, *_remarks(numbers, space)), numbers)
 
 
-def _rivals(candidates: Sequence[Candidate], chance: float) -> list[Candidate]:
-    """Other rotations that fit as well as the best but for chance; labels do not rule them out."""
-    best = candidates[0]
-    if best.rotation is None:
-        return []
-    limit = best.mmd2 + chance
+def _rivals(candidates: Sequence[Candidate], credit: Vector, apart: Vector) -> list[int]:
+    """Candidates that the evidence cannot tell from the best, and that see the target otherwise."""
+    support = np.array([candidate.support for candidate in candidates])
+    belief = support + credit / SCORE_UNIT
     return [
-        c
-        for c in candidates[1:]
-        if c.rotation is not None
-        and c.mmd2 <= limit
-        and not c.error > best.error
-        and c.kind != best.kind
+        i
+        for i in range(1, len(candidates))
+        if apart[i] > DIFFERENT and belief[0] - belief[i] < UNDECIDED
     ]
 
 
-def _verdict(best: Candidate, rivals: Sequence[Candidate], rows: float, p: int) -> tuple[str, str]:
+def _verdict(
+    candidates: Sequence[Candidate], rivals: Sequence[int], rows: float, p: int
+) -> tuple[str, str]:
+    best = candidates[0]
     if rows < ROWS_PER_DIMENSION * p:
         return TOO_LITTLE, (
             f"The smaller domain has {rows:.0f} rows for {p} dimensions; below "
             f"{ROWS_PER_DIMENSION} rows a dimension whitened rows look alike under any rotation. "
             "Lower n_components, or add rows."
         )
-    if best.kind == NO_ADAPTATION:
-        return NOT_NEEDED, "No alignment found is better supported than leaving the data alone."
-    if rivals and not best.n_labelled:
+    if rivals:
+        kinds = ", ".join(dict.fromkeys(candidates[i].kind for i in rivals))
         return AMBIGUOUS, (
-            f"{len(rivals)} other alignment(s) fit as well but for chance; see "
-            "alignment.candidates. A few target labels would tell them apart."
+            f"The evidence cannot tell {best.kind!r} from {len(rivals)} other candidate(s) that "
+            f"see the target differently ({kinds}). Labels of a few target rows would: see "
+            "alignment.suggest_labels and alignment.candidates."
         )
-    return ALIGNED, (
-        f"The best alignment ({best.kind}) leaves MMD² {best.mmd2:.3g}; "
-        f"{best.starts} of the descents met there."
-    )
+    if best.misfit > MISFIT:
+        return NOT_AFFINE, (
+            f"After the best map found ({best.kind}) the target still does not look like the "
+            f"source: its rows are {best.misfit:.2g} nats a dimension less likely than the "
+            "source's own. Treat predictions with caution."
+        )
+    if best.kind == NO_ADAPTATION:
+        return NOT_NEEDED, "No map found is better supported than leaving the data as they are."
+    return ALIGNED, f"The best map ({best.kind}) leaves MMD² {best.mmd2:.3g}."
 
 
 def _remarks(

@@ -116,6 +116,11 @@ def draw_rows(
     return rows
 
 
+def evenly(rows: npt.NDArray[Any], most: int) -> npt.NDArray[Any]:
+    """At most ``most`` rows, taken evenly: the same on every call."""
+    return rows[:: -(-rows.shape[0] // most)]
+
+
 def without_outliers(domains: Sequence[Domain], like: Sequence[Domain] = ()) -> list[Domain]:
     """Moments with far rows weighed down, where any domain has some: all must be treated alike.
 

@@ -10,17 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from .affine import AffineMap
-from .choice import ANCHOR, NO_ADAPTATION, Candidate
-from .domain import Domain, draw_rows
+from .choice import ANCHOR, NO_ADAPTATION, SCORE_UNIT, Candidate, scores
+from .contrast import kernel_means, standard_errors_apart, whitened_functions
+from .domain import ROWS_PER_DIMENSION, Domain, draw_rows, evenly, feature_anchor
 from .joint import refine_jointly
 from .labels import Labels
+from .mixture import SourceMixture, fit_mixture
 from .mmd import ExactMMD
+from .predictors import default_estimator
 from .search import Found
 from .space import SharedSpace
+from .strengths import strengths
 
+Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
+# Leading dimensions in which the source's mixture of classes is compared with the target.
+MIXTURE_DIMENSIONS = 15
+# Rows a side, at most, on which candidates are compared with each other.
+COMPARED = 2000
 # A joint refinement starts from this many of the best rotations.
 JOINT_STARTS = 4
 
@@ -44,6 +53,15 @@ class Evidence:
     estimator: Any
     choice: str
     chance: float
+    seed: int = 0
+
+    def class_labels(self) -> Array | None:
+        """Classes of the rows trained on; None for regression, and where classes are too many."""
+        if self.trained is None or self.task != "classification":
+            return None
+        labels = self.trained.labels
+        few = np.unique(labels).size <= labels.size // ROWS_PER_DIMENSION
+        return labels if few else None
 
     def class_means(self) -> tuple[Matrix, Matrix] | None:
         """Whitened means (k, p) of the classes that have labelled target rows, in both domains."""
@@ -96,39 +114,192 @@ def jointly_refined(
         weights=weights,
         rng=rng,
     )
-    exact = ExactMMD(*space.samples, space.sigma)
-    return [
-        replace(f, rotation=m.rotation, mmd2=exact.value(m.rotation))
+    exact = space.exact_mmd()
+    # The rotations of MMD² alone stay: where they are right, few labels can only disturb them.
+    refined = [
+        replace(f, rotation=m.rotation, mmd2=m.mmd2, kind=f"joint, from {f.kind}")
         for f, m in zip(starts, minima, strict=True)
     ]
+    return [*refined, *found]
 
 
-def candidates_of(space: SharedSpace, found: Sequence[Found]) -> list[Candidate]:
-    """Candidates of the rotations found and, where columns correspond, 'no adaptation'."""
+def candidates_of(space: SharedSpace, found: Sequence[Found], choice: str) -> list[Candidate]:
+    """Candidates of the rotations found and, where columns correspond, maps of every strength.
+
+    ``choice="paper"`` has the rotations and 'no adaptation' only.
+    """
     source, back = space.to_shared(0), space.to_source()
-    unadapted = space.unadapted(1) if space.correspond[1] else None
     candidates = []
     for f in found:
         target = space.to_shared(1, f.rotation)
-        moved = 0.0
-        if unadapted is not None:
-            gaps = space.samples[1] @ f.rotation.T - unadapted
-            moved = float(np.mean(np.sum(gaps**2, axis=1)))
+        freedom = 1.0 + space.p  # mean, covariance and rotation, per dimension
         candidates.append(
             Candidate(
-                f.kind, source, target, target.then(back), f.rotation, f.mmd2, moved, f.starts
+                f.kind,
+                source,
+                target,
+                target.then(back),
+                f.rotation,
+                f.mmd2,
+                starts=f.starts,
+                freedom=freedom,
             )
         )
-    if unadapted is not None:
-        exact = ExactMMD(space.samples[0], unadapted, space.sigma)
-        candidates.append(replace(no_adaptation(space), mmd2=exact.value(np.eye(space.p))))
-    return candidates
+    if not space.correspond[1]:
+        return candidates
+    unadapted = space.unadapted(1)
+    moved = [
+        replace(c, displacement=_apart(space.placed(c.target_to_source), unadapted))
+        for c in candidates
+    ]
+    none = no_adaptation(space)
+    fixed = [none]
+    if choice != "paper":
+        fixed += [*_strengths(space, none.source), *_anchors(space)]
+    for candidate in fixed:
+        placed = space.placed(candidate.target_to_source)
+        moved.append(
+            replace(
+                candidate,
+                mmd2=ExactMMD(space.samples[0], placed, space.sigma).value(np.eye(space.p)),
+                displacement=_apart(placed, unadapted),
+            )
+        )
+    return moved
+
+
+def _apart(placed: Matrix, unadapted: Matrix) -> float:
+    """Mean squared distance between rows."""
+    return float(np.mean(np.sum((placed - unadapted) ** 2, axis=1)))
 
 
 def no_adaptation(space: SharedSpace) -> Candidate:
     """Raw features as they are, under the source's names; its MMD² is for the caller to say."""
     source, target = (domain.names for domain in space.domains)
-    width = space.domains[0].rows.shape[1]
-    keep = AffineMap.identity(width, source, source)
+    keep = AffineMap.identity(space.domains[0].rows.shape[1], source, source)
     same = keep if target == source else keep.renamed(target, source)
     return Candidate(NO_ADAPTATION, keep, same, same, None, 0.0)
+
+
+def _strengths(space: SharedSpace, keep: AffineMap) -> list[Candidate]:
+    """Maps that bring target features to source features, on which the source stays as it is."""
+    candidates = []
+    for strength in strengths(*(domain.moments for domain in space.domains)):
+        map_ = strength.map.renamed(space.domains[1].names, space.domains[0].names)
+        candidates.append(
+            Candidate(strength.kind, keep, map_, map_, None, 0.0, freedom=strength.freedom)
+        )
+    return candidates
+
+
+def _anchors(space: SharedSpace) -> list[Candidate]:
+    """Whitening at several sizes with the rotation that moves the features least."""
+    candidates = []
+    for p in space.anchor_sizes:
+        rotation = feature_anchor(space.whitenings[0], space.whitenings[1], p)
+        target = space.to_shared(1, rotation, p)
+        candidates.append(
+            Candidate(
+                f"{ANCHOR}, {p} components",
+                space.to_shared(0, None, p),
+                target,
+                target.then(space.to_source(p)),
+                rotation,
+                0.0,
+                freedom=1.0 + 0.5 * (p + 1),
+            )
+        )
+    return candidates
+
+
+def with_misfits(candidates: Sequence[Candidate], evidence: Evidence) -> list[Candidate]:
+    """Candidates with the misfit of their target rows to the source's mixture of classes.
+
+    Measured in the leading dimensions of the source's whitened space, at most MIXTURE_DIMENSIONS
+    and a tenth of the rows; a candidate with fewer components is measured in those it has.
+    """
+    space = evidence.space
+    labels = evidence.class_labels()
+    mixtures: dict[int, SourceMixture] = {}
+    measured = []
+    rows = evidence.trained.rows if labels is not None and evidence.trained else None
+    source = space.domains[0].sampled() if rows is None else rows.astype(np.float64)
+    most = min(MIXTURE_DIMENSIONS, space.whitenings[0].rank, max(1, source.shape[0] // 10))
+    target = space.domains[1].sampled()
+    for candidate in candidates:
+        if candidate.rotation is None:
+            q = most
+            whitener = space.whitenings[0].whitener(q)
+            placed = space.within_sight(
+                whitener(candidate.target_to_source.renamed(None, None)(target))
+            )
+        else:
+            q = min(most, candidate.rotation.shape[0])
+            placed = candidate.target.renamed(None, None)(target)[:, :q]
+        if q not in mixtures:
+            Z = space.whitenings[0].whitener(q)(source)
+            mixtures[q] = fit_mixture(Z, labels, evidence.seed)
+        misfit, _ = mixtures[q].misfit(placed)
+        measured.append(replace(candidate, misfit=misfit))
+    return measured
+
+
+def credit_of(candidates: Sequence[Candidate], evidence: Evidence) -> Vector:
+    """Credit of each candidate without labels (c,).
+
+    By the score of its misfit where columns correspond and maps of every strength compete. Where
+    only rotations do, all equally free, by MMD²: ``z²/2`` units for ``z`` standard errors of its
+    difference from the lowest.
+    """
+    space = evidence.space
+    if space.correspond[1]:
+        return scores(candidates, float(space.samples[1].shape[0]))
+    source, target = (evenly(sample, COMPARED) for sample in space.samples)
+    means = [
+        kernel_means(source, target @ c.rotation.T, space.sigma)
+        for c in candidates
+        if c.rotation is not None
+    ]
+    best = int(np.argmin([candidate.mmd2 for candidate in candidates]))
+    fixed = (whitened_functions(source), whitened_functions(target))
+    z = np.array([standard_errors_apart(means[best], other, fixed) for other in means])
+    return -SCORE_UNIT * 0.5 * z**2
+
+
+def disagreements(candidates: Sequence[Candidate], evidence: Evidence) -> Vector:
+    """How much each candidate's view of the target differs from the first one's (c,).
+
+    With source labels, the share of target rows that a linear predictor classes otherwise (for
+    numbers: squared differences over their variance); without, the squared distance between
+    their places in the shared space, over that of unrelated rows.
+    """
+    space, trained = evidence.space, evidence.trained
+    if trained is None:
+        placed = [space.placed(candidate.target_to_source) for candidate in candidates]
+        apart = [np.mean(np.sum((rows - placed[0]) ** 2, axis=1)) for rows in placed]
+        return np.array(apart) / (2.0 * space.p)
+    views = predictions(candidates, evidence, evenly(space.domains[1].sampled(), COMPARED))
+    first = views[0]
+    if evidence.task == "classification":
+        return np.array([np.mean(view != first) for view in views])
+    spread = float(np.var(first)) or 1.0
+    return np.array([min(1.0, float(np.mean((view - first) ** 2)) / spread) for view in views])
+
+
+def predictions(
+    candidates: Sequence[Candidate], evidence: Evidence, rows: Matrix
+) -> list[Array]:
+    """What a linear predictor trained on the source says of target rows under each candidate."""
+    assert evidence.trained is not None
+    X, y = (evenly(part, COMPARED) for part in (evidence.trained.rows, evidence.trained.labels))
+    if evidence.task == "classification" and np.unique(y).size < 2:
+        return [np.full(rows.shape[0], y[0]) for _ in candidates]
+    fitted: dict[int, Any] = {}
+    views = []
+    for candidate in candidates:
+        key = id(candidate.source)
+        if key not in fitted:
+            model = default_estimator(evidence.task)
+            fitted[key] = model.fit(candidate.source.renamed(None, None)(X), y)
+        views.append(fitted[key].predict(candidate.target.renamed(None, None)(rows)))
+    return views

@@ -22,7 +22,7 @@ from .domain import (
     whiten_domain,
     without_outliers,
 )
-from .mmd import median_bandwidth
+from .mmd import ExactMMD, median_bandwidth
 from .stiefel import polar
 from .whitening import Whitening
 
@@ -32,6 +32,8 @@ T = TypeVar("T")
 
 # Bandwidths away at which the kernel is nothing, and its exponent still exact in float32.
 FAR = 1e3
+# Dimensions at which "auto" offers the anchored rotation, and the rows that each of them needs.
+ANCHOR_SIZES, ROWS_PER_ANCHOR = (5, 10, 20), 5
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class SharedSpace:
     sigma: float
     settings: SpaceSettings
     reasons: tuple[str, ...]
+    anchor_sizes: tuple[int, ...]
 
     def anchor(self, i: int) -> Matrix | None:
         """The feature anchor of domain i; None where its columns do not correspond."""
@@ -83,14 +86,17 @@ class SharedSpace:
             return None
         return feature_anchor(self.whitenings[0], self.whitenings[i], self.p)
 
-    def to_shared(self, i: int, rotation: Matrix | None = None) -> AffineMap:
-        """Features of domain i to the shared space."""
-        shared = shared_map(self.whitenings[i], self.p, rotation)
+    def to_shared(
+        self, i: int, rotation: Matrix | None = None, p: int | None = None
+    ) -> AffineMap:
+        """Features of domain i to the shared space, or to one of another dimension."""
+        shared = shared_map(self.whitenings[i], self.p if p is None else p, rotation)
         return shared.renamed(self.domains[i].names, None)
 
-    def to_source(self) -> AffineMap:
+    def to_source(self, p: int | None = None) -> AffineMap:
         """The shared space to the source's features."""
-        return self.whitenings[0].colourer(self.p).renamed(None, self.domains[0].names)
+        colourer = self.whitenings[0].colourer(self.p if p is None else p)
+        return colourer.renamed(None, self.domains[0].names)
 
     def unadapted(self, i: int) -> Matrix:
         """Sample of domain i where the source's own whitening puts it (k, p).
@@ -110,6 +116,10 @@ class SharedSpace:
         """Rows with those beyond any kernel's sight brought to its edge."""
         return within_sight(rows, self.sigma)
 
+    def exact_mmd(self, i: int = 1) -> ExactMMD:
+        """``R -> MMD²`` between the samples of the source and of domain i, rotated by ``R``."""
+        return ExactMMD(self.samples[0], self.samples[i], self.sigma)
+
     def pair(self, i: int) -> SharedSpace:
         """The same space with the source and domain i only."""
         return replace(
@@ -118,6 +128,7 @@ class SharedSpace:
             whitenings=(self.whitenings[0], self.whitenings[i]),
             samples=(self.samples[0], self.samples[i]),
             correspond=(True, self.correspond[i]),
+            anchor_sizes=tuple(p for p in self.anchor_sizes if p <= self.whitenings[i].rank),
             reasons=(self.reasons[i - 1], *self.reasons[len(self.domains) - 1 :]),
         )
 
@@ -149,7 +160,7 @@ class SharedSpace:
         """The space with more rows in domain i: moments merged, rows added to its sample."""
         domains = list(self.domains)
         domains[i] = domains[i].extended(rows)
-        return share_space(domains, self.settings)
+        return replace(share_space(domains, self.settings), anchor_sizes=self.anchor_sizes)
 
     def carried(self, i: int, old: AffineMap) -> Matrix:
         """The rotation (p, p) of this space that comes nearest to an old map of domain i.
@@ -201,7 +212,18 @@ def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpa
         sigma=sigma,
         settings=settled,
         reasons=tuple(reasons),
+        anchor_sizes=_anchor_sizes(settings.n_components, whitenings, p, rows),
     )
+
+
+def _anchor_sizes(
+    asked: int | float | str | None, whitenings: Sequence[Whitening], p: int, rows: float
+) -> tuple[int, ...]:
+    """Dimensions at which the anchored rotation is offered: as asked, or several for "auto"."""
+    if asked != "auto":
+        return (p,)
+    most = min(*(whitening.rank for whitening in whitenings), int(rows // ROWS_PER_ANCHOR))
+    return tuple(sorted({p, *(size for size in ANCHOR_SIZES if size <= most)}))
 
 
 def within_sight(rows: Matrix, sigma: float) -> Matrix:

@@ -29,7 +29,10 @@ Arrays = dict[str, npt.NDArray[Any]]
 # What a file holds of a map and of a candidate.
 PARTS = ("center", "matrix", "offset")
 MAPS = ("source", "target", "target_to_source")
-NUMBERS = ("kind", "mmd2", "displacement", "starts", "error", "n_labelled")
+NUMBERS = (
+    *("kind", "mmd2", "displacement", "starts", "error", "n_labelled"),
+    *("support", "freedom", "misfit", "weight"),
+)
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays) -> None:
