@@ -90,7 +90,7 @@ class AffineMap:
         return mapped
 
     def _fits(self, dtype: np.dtype[Any]) -> bool:
-        """Whether every entry keeps its precision in the rows' own type (float32 ends near 1e±38)."""
+        """Whether every entry keeps its precision in the rows' type (float32 ends near 1e±38)."""
         if dtype == np.float64:
             return True
         sizes = np.abs(self.matrix[self.matrix != 0])
@@ -112,7 +112,7 @@ class AffineMap:
         )
 
     def inverse(self) -> AffineMap:
-        """The (pseudo-)inverse: centre and offset change places, ``x -> (x - offset) M⁺ + center``."""
+        """The (pseudo-)inverse ``x -> (x - offset) M⁺ + center``: centre and offset change places."""
         return AffineMap(
             self.offset, pseudo_inverse(self.matrix), self.center, self.names_out, self.names_in
         )

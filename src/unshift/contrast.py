@@ -55,7 +55,7 @@ def standard_errors_apart(
 
 
 def whitened_functions(Z: Matrix) -> Matrix:
-    """An orthonormal basis (n, k) of what whitening fixes: 1, z and z zᵀ; fewer where rows are few."""
+    """Orthonormal basis (n, k) of what whitening fixes: 1, z and z zᵀ; less where rows are few."""
     n, p = Z.shape
     upper = np.triu_indices(p)
     parts = [np.ones((n, 1)), Z]

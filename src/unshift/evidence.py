@@ -114,7 +114,6 @@ def jointly_refined(
         weights=weights,
         rng=rng,
     )
-    exact = space.exact_mmd()
     # The rotations of MMD² alone stay: where they are right, few labels can only disturb them.
     refined = [
         replace(f, rotation=m.rotation, mmd2=m.mmd2, kind=f"joint, from {f.kind}")
@@ -286,9 +285,7 @@ def disagreements(candidates: Sequence[Candidate], evidence: Evidence) -> Vector
     return np.array([min(1.0, float(np.mean((view - first) ** 2)) / spread) for view in views])
 
 
-def predictions(
-    candidates: Sequence[Candidate], evidence: Evidence, rows: Matrix
-) -> list[Array]:
+def predictions(candidates: Sequence[Candidate], evidence: Evidence, rows: Matrix) -> list[Array]:
     """What a linear predictor trained on the source says of target rows under each candidate."""
     assert evidence.trained is not None
     X, y = (evenly(part, COMPARED) for part in (evidence.trained.rows, evidence.trained.labels))

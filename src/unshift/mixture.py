@@ -3,7 +3,7 @@
 The source's whitened rows are described by a mixture: one to three Student components a class,
 with the class proportions left free. A candidate that brings the target's classes where the
 source has them gives its rows a high likelihood under *some* proportions, so a shift of the class
-balance is not mistaken for a shift of the features. Without labels, clusters take the classes' part.
+balance is not mistaken for a shift of the features. Without labels, clusters stand in for classes.
 """
 
 from __future__ import annotations
@@ -124,13 +124,11 @@ def fit_mixture(Z: Matrix, labels: npt.NDArray[Any] | None, seed: int) -> Source
     )
     likelihood = float(logsumexp(mixture.log_densities(Z) + np.log(balance), axis=1).mean())
     own = likelihood + half_log_volume(Z)
-    return SourceMixture(
-        mixture.means, mixture.factors, owned, mixture.shares, balance, own
-    )
+    return SourceMixture(mixture.means, mixture.factors, owned, mixture.shares, balance, own)
 
 
 def _factors(groups: list[Matrix]) -> npt.NDArray[np.float64]:
-    """Cholesky factors of the components' covariances, drawn to the pooled one where rows are few."""
+    """Cholesky factors (k, q, q) of the components' covariances, near the pooled one if small."""
     q = groups[0].shape[1]
     scatters = [(group - group.mean(axis=0)).T @ (group - group.mean(axis=0)) for group in groups]
     pooled = sum(scatters) / sum(group.shape[0] for group in groups)

@@ -45,7 +45,8 @@ def characteristic(
         else:
             b = weights[block]
             total += b @ np.cos(angles) + 1j * (b @ np.sin(angles))
-    return total / (Z.shape[0] if weights is None else weights.sum())
+    mean: npt.NDArray[np.complex128] = total / (Z.shape[0] if weights is None else weights.sum())
+    return mean
 
 
 class SpectralMMD:
@@ -84,7 +85,7 @@ class SpectralMMD:
 def _first_moments(
     Z: FloatArray, frequencies: Matrix
 ) -> tuple[npt.NDArray[np.complex128], Matrix, Matrix]:
-    """``mean exp(i ω·y)`` (D,) and the real and imaginary parts of ``mean y exp(i ω·y)`` (D, p) each."""
+    """``mean exp(i ω·y)`` (D,), and real and imaginary parts (D, p) of ``mean y exp(i ω·y)``."""
     D, p = frequencies.shape
     phi = np.zeros(D, dtype=np.complex128)
     c, s = np.zeros((D, p)), np.zeros((D, p))

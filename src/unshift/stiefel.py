@@ -23,8 +23,8 @@ ValueAndGradient = Callable[[Matrix], tuple[float, Matrix]]
 
 CONVERGED = "Converged: the gradient along the manifold is within tol."
 PRECISION = (
-    "Stopped where no step lowers the value any more: at the precision of the objective if converged "
-    "is True; else check its gradient against finite differences."
+    "Stopped where no step lowers the value any more: at the precision of the objective if "
+    "converged is True; else check its gradient against finite differences."
 )
 LIMIT = "Stopped at max_iter before the gradient was within tol: raise max_iter, or loosen tol."
 FIXED = (
@@ -129,8 +129,8 @@ def _fixed(
 class Curve:
     """``Y(τ)`` through ``X`` against the gradient, and its derivative, for one ``X`` and ``G``.
 
-    For ``2p < n``, ``A = U Vᵀ`` with ``U = [G, X]``, ``V = [X, −G]`` (n, 2p), and by Sherman, Morrison and
-    Woodbury only a 2p x 2p system is solved.
+    For ``2p < n``, ``A = U Vᵀ`` with ``U = [G, X]``, ``V = [X, −G]`` (n, 2p), and by Sherman,
+    Morrison and Woodbury only a 2p x 2p system is solved.
     """
 
     def __init__(self, X: Matrix, gradient: Matrix) -> None:
@@ -169,7 +169,8 @@ class Curve:
 
     def _solve(self, step: float, right: Matrix) -> Matrix:
         inner = self.VU if self.low_rank else self.A
-        return np.linalg.solve(np.eye(inner.shape[0]) + 0.5 * step * inner, right)
+        system = np.eye(inner.shape[0]) + 0.5 * step * inner
+        return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
 
 
 @dataclass
@@ -271,7 +272,8 @@ def orthonormalise(X: Matrix) -> Matrix:
 def polar(M: Matrix) -> Matrix:
     """The orthogonal matrix nearest to ``M`` (..., p, p): ``U Vᵀ`` of its singular vectors."""
     left, _, right = np.linalg.svd(M)
-    return left @ right
+    nearest: Matrix = left @ right
+    return nearest
 
 
 def random_orthogonal(

@@ -82,16 +82,14 @@ def _covariance(stats: Moments, unit: Vector) -> Matrix:
 
 def _coral(A: Matrix, B: Matrix) -> Matrix:
     """``B^{-1/2} A^{1/2}`` (d, d), acting on rows: covariance ``B`` becomes ``A``."""
-    map_: Matrix = np.linalg.solve(_root(B), _root(A))
-    return map_
+    return np.asarray(np.linalg.solve(_root(B), _root(A)), dtype=np.float64)
 
 
 def _transport(A: Matrix, B: Matrix) -> Matrix:
     """``B^{-1/2} (B^{1/2} A B^{1/2})^{1/2} B^{-1/2}``: between Gaussians, what moves rows least."""
     root = _root(B)
     half = np.linalg.solve(root, _root(root @ A @ root))
-    map_: Matrix = np.linalg.solve(root, half.T).T
-    return map_
+    return np.asarray(np.linalg.solve(root, half.T).T, dtype=np.float64)
 
 
 def _root(S: Matrix) -> Matrix:
