@@ -2,7 +2,8 @@
 
 from . import stiefel
 from .affine import AffineMap
-from .align import Alignment, align
+from .align import align
+from .alignment import Alignment
 from .estimators import AffineAligner, AlignedClassifier, AlignedRegressor
 from .many import align_many, load
 from .mmd import mmd2

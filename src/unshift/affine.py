@@ -112,7 +112,7 @@ class AffineMap:
         )
 
     def inverse(self) -> AffineMap:
-        """The (pseudo-)inverse ``x -> (x - offset) M⁺ + center``: centre and offset change places."""
+        """The (pseudo-)inverse ``x -> (x - offset) M⁺ + center``: centre and offset swapped."""
         return AffineMap(
             self.offset, pseudo_inverse(self.matrix), self.center, self.names_out, self.names_in
         )

@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._arrays import FloatArray
 from ._checks import check_matrix, check_option
-from .align import Alignment, align, align_one
+from .align import align, align_one
+from .alignment import Alignment
 from .stacked import Domains, read_domains, refuse_unrouted, target_rows
 
 # Parameters that go to the shared space, and those that go to the search and the choice.

@@ -42,7 +42,8 @@ class Candidate:
     labelled target rows of a predictor trained on the source, NaN without labels, and ``support``
     their log-likelihood. ``freedom`` is how many numbers it fits per dimension, ``misfit`` how
     badly the source's mixture of classes accounts for the target rows (nats a row and dimension),
-    and ``weight`` the share of belief that all evidence together gives it.
+    and ``weight`` the share of belief that all evidence together gives it. ``balance`` holds the
+    class proportions (c,) under which the target's rows are most likely, in the classes' order.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Candidate:
     freedom: float = 0.0
     misfit: float = float("nan")
     weight: float = float("nan")
+    balance: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         """One line: kind, MMD², weight, starts, error."""

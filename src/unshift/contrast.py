@@ -47,7 +47,7 @@ def standard_errors_apart(
     """
     rows, columns = first.source - second.source, first.target - second.target
     difference = 2.0 * float(rows.mean())
-    variance = 4.0 * sum(
+    variance: float = 4.0 * sum(
         _left_over(values, fixed) / values.size
         for values, fixed in zip((rows, columns), moments, strict=True)
     )
@@ -68,4 +68,4 @@ def whitened_functions(Z: Matrix) -> Matrix:
 def _left_over(values: Vector, basis: Matrix) -> float:
     """Variance of values (n,) that the basis does not explain."""
     residual = values - basis @ (basis.T @ values)
-    return float(residual @ residual) / max(1, values.size - basis.shape[1])
+    return float(np.sum(residual**2) / max(1, values.size - basis.shape[1]))

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from . import summary
 from .affine import AffineMap
-from .align import Alignment, align
+from .align import align
+from .alignment import Alignment
 from .datasets import make_mixture
 from .model import linear_predictor
 

@@ -42,8 +42,8 @@ def descend(
 def cayley(R: Matrix, A: Matrix, step: Vector) -> Matrix:
     """``(I + τ/2 A)^{-1} (I − τ/2 A) R`` for stacks, with rounding's drift taken out."""
     half = 0.5 * step[:, None, None] * A
-    moved: Matrix = np.linalg.solve(np.eye(R.shape[-1]) + half, R - half @ R)
-    return orthonormalise(moved)
+    moved = np.linalg.solve(np.eye(R.shape[-1]) + half, R - half @ R)
+    return orthonormalise(np.asarray(moved, dtype=np.float64))
 
 
 def _skew(gradients: Matrix, R: Matrix) -> Matrix:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from .choice import NO_ADAPTATION, SCORE_UNIT, Candidate
 from .domain import ROWS_PER_DIMENSION
+from .evidence import Evidence
 from .space import SharedSpace
 
 Vector = npt.NDArray[np.float64]
@@ -27,15 +28,22 @@ DIFFERENT = 0.05
 UNDECIDED = 2.0
 # Nats a row and dimension by which an adapted target may fit worse than the source itself.
 MISFIT = 0.25
+# Share of rows in classes that gained weight, above which the balance is said to differ.
+UNBALANCED = 0.15
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """``verdict`` in a few words, ``reasons`` in sentences, ``numbers`` behind them."""
+    """``verdict`` in a few words, ``reasons`` in sentences, ``numbers`` behind them.
+
+    ``class_balance`` holds, by class, its share in the source and the share it seems to have in the
+    target; empty without class labels.
+    """
 
     verdict: str
     reasons: tuple[str, ...]
     numbers: dict[str, float]
+    class_balance: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """The verdict and its reasons as sentences."""
@@ -54,21 +62,23 @@ def chance_level(space: SharedSpace) -> float:
 
 def diagnose(
     candidates: Sequence[Candidate],
-    space: SharedSpace,
-    chance: float,
+    evidence: Evidence,
     credit: Vector,
     apart: Vector,
+    expected: float,
 ) -> Diagnosis:
     """Weigh the candidates, best first, against each other and against chance.
 
-    ``credit`` (c,) is theirs without labels, ``apart`` (c,) how differently they see the target.
+    ``credit`` (c,) is theirs without labels, ``apart`` (c,) how differently they see the target,
+    ``expected`` the accuracy to expect there.
     """
+    space = evidence.space
     best, p, whitenings = candidates[0], space.p, space.whitenings
     rows = min(domain.effective for domain in space.domains)
     rivals = _rivals(candidates, credit, apart)
     numbers = {
         "mmd2": best.mmd2,
-        "mmd2_by_chance": chance,
+        "mmd2_by_chance": evidence.chance,
         "misfit": best.misfit,
         "components": float(p),
         "rank_source": float(whitenings[0].rank),
@@ -81,11 +91,38 @@ def diagnose(
         "disagreement": float(max((apart[i] for i in rivals), default=0.0)),
         "labels": float(best.n_labelled),
     }
+    if np.isfinite(expected):
+        numbers["expected_accuracy"] = expected
     none = next((c for c in candidates if c.kind == NO_ADAPTATION), None)
     if none is not None:
         numbers["mmd2_unadapted"] = none.mmd2
+    balance = _class_balance(best, evidence)
     verdict, why = _verdict(candidates, rivals, rows, p)
-    return Diagnosis(verdict, (why, *space.reasons, *_remarks(numbers, space)), numbers)
+    reasons = (why, *space.reasons, *_remarks(numbers, space), *_balance_remark(balance))
+    return Diagnosis(verdict, reasons, numbers, balance)
+
+
+def _class_balance(best: Candidate, evidence: Evidence) -> dict[str, tuple[float, float]]:
+    labels = evidence.class_labels()
+    if labels is None or not best.balance:
+        return {}
+    classes, counts = np.unique(labels, return_counts=True)
+    shares = zip(classes, counts / counts.sum(), best.balance, strict=True)
+    return {str(name): (float(source), float(target)) for name, source, target in shares}
+
+
+def _balance_remark(balance: dict[str, tuple[float, float]]) -> list[str]:
+    """A warning where the classes seem to have other shares in the target."""
+    moved = 0.5 * sum(abs(target - source) for source, target in balance.values())
+    if moved < UNBALANCED:
+        return []
+    name = max(balance, key=lambda key: abs(balance[key][1] - balance[key][0]))
+    source, target = balance[name]
+    return [
+        f"The classes seem to have other shares in the target (class {name}: {source:.0%} of the "
+        f"source, about {target:.0%} of the target). Means and covariances then differ for that "
+        "reason too; see alignment.balance_weights and diagnosis.class_balance."
+    ]
 
 
 def _rivals(candidates: Sequence[Candidate], credit: Vector, apart: Vector) -> list[int]:
@@ -131,7 +168,13 @@ def _remarks(
     numbers: dict[str, float],
     space: SharedSpace,
 ) -> list[str]:
-    remarks = [
+    remarks = []
+    if "expected_accuracy" in numbers:
+        remarks.append(
+            "A linear predictor trained on the source should be right on about "
+            "{:.0%} of the target's rows.".format(numbers["expected_accuracy"])
+        )
+    remarks += [
         "The shared space keeps {:.0%} of the source's variance and {:.0%} of the target's.".format(
             numbers["variance_kept_source"], numbers["variance_kept_target"]
         ),

@@ -17,7 +17,6 @@ from .joint import refine_jointly
 from .labels import Labels
 from .mixture import SourceMixture, fit_mixture
 from .mmd import ExactMMD
-from .predictors import default_estimator
 from .search import Found
 from .space import SharedSpace
 from .strengths import strengths
@@ -238,8 +237,9 @@ def with_misfits(candidates: Sequence[Candidate], evidence: Evidence) -> list[Ca
         if q not in mixtures:
             Z = space.whitenings[0].whitener(q)(source)
             mixtures[q] = fit_mixture(Z, labels, evidence.seed)
-        misfit, _ = mixtures[q].misfit(placed)
-        measured.append(replace(candidate, misfit=misfit))
+        misfit, balance = mixtures[q].misfit(placed)
+        shares = () if labels is None else tuple(balance.tolist())
+        measured.append(replace(candidate, misfit=misfit, balance=shares))
     return measured
 
 
@@ -263,40 +263,3 @@ def credit_of(candidates: Sequence[Candidate], evidence: Evidence) -> Vector:
     fixed = (whitened_functions(source), whitened_functions(target))
     z = np.array([standard_errors_apart(means[best], other, fixed) for other in means])
     return -SCORE_UNIT * 0.5 * z**2
-
-
-def disagreements(candidates: Sequence[Candidate], evidence: Evidence) -> Vector:
-    """How much each candidate's view of the target differs from the first one's (c,).
-
-    With source labels, the share of target rows that a linear predictor classes otherwise (for
-    numbers: squared differences over their variance); without, the squared distance between
-    their places in the shared space, over that of unrelated rows.
-    """
-    space, trained = evidence.space, evidence.trained
-    if trained is None:
-        placed = [space.placed(candidate.target_to_source) for candidate in candidates]
-        apart = [np.mean(np.sum((rows - placed[0]) ** 2, axis=1)) for rows in placed]
-        return np.array(apart) / (2.0 * space.p)
-    views = predictions(candidates, evidence, evenly(space.domains[1].sampled(), COMPARED))
-    first = views[0]
-    if evidence.task == "classification":
-        return np.array([np.mean(view != first) for view in views])
-    spread = float(np.var(first)) or 1.0
-    return np.array([min(1.0, float(np.mean((view - first) ** 2)) / spread) for view in views])
-
-
-def predictions(candidates: Sequence[Candidate], evidence: Evidence, rows: Matrix) -> list[Array]:
-    """What a linear predictor trained on the source says of target rows under each candidate."""
-    assert evidence.trained is not None
-    X, y = (evenly(part, COMPARED) for part in (evidence.trained.rows, evidence.trained.labels))
-    if evidence.task == "classification" and np.unique(y).size < 2:
-        return [np.full(rows.shape[0], y[0]) for _ in candidates]
-    fitted: dict[int, Any] = {}
-    views = []
-    for candidate in candidates:
-        key = id(candidate.source)
-        if key not in fitted:
-            model = default_estimator(evidence.task)
-            fitted[key] = model.fit(candidate.source.renamed(None, None)(X), y)
-        views.append(fitted[key].predict(candidate.target.renamed(None, None)(rows)))
-    return views

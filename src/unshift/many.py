@@ -18,7 +18,7 @@ import numpy.typing as npt
 from . import storage
 from ._checks import check_matrix, check_option, check_starts, generator
 from .affine import AffineMap
-from .align import KIND, Alignment, pack_alignment, unpack_alignment
+from .alignment import KIND, Alignment, pack_alignment, unpack_alignment
 from .diagnosis import Diagnosis
 from .domain import Domain, read_domain, without_outliers
 from .evidence import draw_examples

@@ -12,7 +12,7 @@ from scipy.special import softmax
 
 from . import storage
 from .affine import AffineMap
-from .align import Alignment, pack_alignment, unpack_alignment
+from .alignment import Alignment, pack_alignment, unpack_alignment
 from .many import load
 from .predictors import default_estimator, fit_estimator
 

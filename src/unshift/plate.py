@@ -28,7 +28,8 @@ import numpy.typing as npt
 
 from ._arrays import FloatArray
 from .affine import AffineMap
-from .align import Alignment, align_pair, pair_evidence
+from .align import align_pair, pair_evidence
+from .alignment import Alignment
 from .domain import MAX_SAMPLE
 from .evidence import Examples, draw_examples
 from .labels import Labels

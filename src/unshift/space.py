@@ -86,9 +86,7 @@ class SharedSpace:
             return None
         return feature_anchor(self.whitenings[0], self.whitenings[i], self.p)
 
-    def to_shared(
-        self, i: int, rotation: Matrix | None = None, p: int | None = None
-    ) -> AffineMap:
+    def to_shared(self, i: int, rotation: Matrix | None = None, p: int | None = None) -> AffineMap:
         """Features of domain i to the shared space, or to one of another dimension."""
         shared = shared_map(self.whitenings[i], self.p if p is None else p, rotation)
         return shared.renamed(self.domains[i].names, None)

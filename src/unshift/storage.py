@@ -31,7 +31,7 @@ PARTS = ("center", "matrix", "offset")
 MAPS = ("source", "target", "target_to_source")
 NUMBERS = (
     *("kind", "mmd2", "displacement", "starts", "error", "n_labelled"),
-    *("support", "freedom", "misfit", "weight"),
+    *("support", "freedom", "misfit", "weight", "balance"),
 )
 
 
@@ -106,6 +106,7 @@ def pack_candidate(candidate: Candidate, key: str, arrays: Arrays) -> dict[str, 
 def unpack_candidate(fields: dict[str, Any], key: str, arrays: Arrays) -> Candidate:
     """The candidate that ``pack_candidate`` put under ``key``."""
     parts: dict[str, Any] = {name: fields[name] for name in NUMBERS}
+    parts["balance"] = tuple(parts["balance"])
     parts |= {name: unpack_map(fields[name], f"{key}.{name}", arrays) for name in MAPS}
     return Candidate(**parts, rotation=arrays.get(f"{key}.rotation"))
 
@@ -117,4 +118,5 @@ def pack_diagnosis(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def unpack_diagnosis(fields: dict[str, Any]) -> Diagnosis:
     """The diagnosis that ``pack_diagnosis`` described."""
-    return Diagnosis(fields["verdict"], tuple(fields["reasons"]), fields["numbers"])
+    balance = {name: (source, target) for name, (source, target) in fields["class_balance"].items()}
+    return Diagnosis(fields["verdict"], tuple(fields["reasons"]), fields["numbers"], balance)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .affine import AffineMap
-from .align import Alignment
+from .alignment import Alignment
 from .choice import NO_ADAPTATION, Candidate
 from .labels import Labels
 from .model import LinearPredictor, Model
