@@ -122,12 +122,12 @@ def test_invertible_affine_changes_of_either_domain_do_not_matter(p: int, change
     turn, _, back = np.linalg.svd(x_again.T @ x)
     common = turn @ back
     assert gap(x_again @ common, x) < 1e-6
-    assert gap(y_again @ common, y) < 0.02
+    assert gap(y_again @ common, y) < 1e-4
     neighbours = [
         KNeighborsClassifier(15).fit(rows, A.labels).predict(other)
         for rows, other in ((x, y), (x_again, y_again))
     ]
-    assert np.mean(neighbours[0] == neighbours[1]) > 0.99
+    assert np.array_equal(neighbours[0], neighbours[1])
 
 
 def test_no_adaptation_predicts_what_the_plain_estimator_does(source: View, shifted: View) -> None:
@@ -500,7 +500,7 @@ def test_memory_stays_below_a_quarter_of_the_rows() -> None:
     unshift.align(X[:200], Y[:200], n_starts=1, random_state=0)  # imports count once
     tracemalloc.start()
     try:
-        unshift.align(X, Y, n_components=10, n_starts=1, random_state=0)
+        unshift.align(X, Y, n_components=8, n_starts=1, random_state=0)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
