@@ -102,12 +102,26 @@ def test_the_cayley_step_never_leaves_the_component(method: str, determinant: in
         np.testing.assert_allclose(seen, determinant, atol=1e-10)
 
 
+@pytest.mark.parametrize("secants", [0, 20])
 @pytest.mark.parametrize("memory", [0.0, 0.85])
 @pytest.mark.parametrize("make", [brockett, wavy])
 @pytest.mark.parametrize(("n", "p"), SQUARE_AND_TALL)
 def test_each_accepted_step_meets_both_conditions_of_the_line_search(
-    n: int, p: int, make: Callable[[int, int, np.random.Generator], Objective], memory: float
+    n: int,
+    p: int,
+    make: Callable[[int, int, np.random.Generator], Objective],
+    memory: float,
+    secants: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    curves: list[Curve] = []
+
+    class Kept(Curve):
+        def __init__(self, *arguments: Matrix) -> None:
+            super().__init__(*arguments)
+            curves.append(self)
+
+    monkeypatch.setattr(stiefel, "Curve", Kept)
     rng = np.random.default_rng(3)
     objective = make(n, p, rng)
     kept = [orthonormal(n, p, rng)]
@@ -115,6 +129,7 @@ def test_each_accepted_step_meets_both_conditions_of_the_line_search(
         objective,
         kept[0],
         memory=memory,
+        secants=secants,
         max_iter=60,
         callback=lambda _, X, __: kept.append(X.copy()) is not None,
     )
@@ -123,13 +138,17 @@ def test_each_accepted_step_meets_both_conditions_of_the_line_search(
     for X, Y, value in zip(kept, kept[1:], found.path[1:], strict=False):
         gradient = objective(X)[1]
         A = gradient @ X.T - X @ gradient.T
-        slope = -0.5 * float(np.sum(A**2))
+        if secants and 2 * p >= n:  # the last curve through X is the one that was followed
+            A = [curve for curve in curves if np.allclose(curve.X, X, rtol=0, atol=1e-13)][-1].A
+            np.testing.assert_array_equal(A, -A.T)
         step = step_between(A, X, Y)
+        slope = -float(np.sum(gradient * (A @ X)))
+        assert slope < 0
         assert value == objective(Y)[0]
         slack = 1e-12 * (1 + abs(reference))
         assert value <= reference + 1e-4 * step * slope + slack  # Armijo's
         after = slope_by_formula(A, X, Y, step, objective(Y)[1])
-        assert after >= 0.9 * slope - 1e-9 * abs(slope)  # Wolfe's, on the curvature
+        assert after >= 0.9 * slope - 1e-7 * abs(slope) - 1e-12  # Wolfe's, on the curvature
         reference = (memory * weight * reference + value) / (memory * weight + 1)
         weight = memory * weight + 1
 

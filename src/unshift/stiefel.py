@@ -66,6 +66,7 @@ def minimize(
     armijo: float = 1e-4,
     wolfe: float = 0.9,
     memory: float = 0.85,
+    secants: int = 20,
     callback: Callable[[int, Matrix, float], bool | None] | None = None,
 ) -> Minimum:
     """Minimise a differentiable ``F`` over ``{X: XᵀX = I}`` from ``X0`` (n, p).
@@ -73,8 +74,9 @@ def minimize(
     ``value_and_gradient(X)`` returns ``F(X)`` and the Euclidean gradient ``∂F/∂X`` (n, p).
 
     ``method="fixed"`` is the paper's Algorithm 1 to the letter: ``max_iter`` steps of length
-    ``step``, and the last point. ``method="search"`` starts from steps of Barzilai and Borwein
-    and accepts ``τ`` once it meets both of
+    ``step``, and the last point. ``method="search"`` turns against the gradient as the last
+    ``secants`` steps have bent it (limited-memory BFGS; with 0, and where ``2p < n``, against the
+    gradient itself by steps of Barzilai and Borwein) and accepts ``τ`` once it meets both of
 
         ``F(Y(τ)) <= C + armijo · τ · F'(0)``   and   ``F'(Y(τ)) >= wolfe · F'(0)``
 
@@ -88,7 +90,8 @@ def minimize(
     X = _check_start(X0)
     if method == "fixed":
         return _fixed(value_and_gradient, X, step, max_iter, callback)
-    descent = _Descent(value_and_gradient, X, armijo, wolfe, memory)
+    pairs = _Secants(0 if 2 * X.shape[1] < X.shape[0] else secants)
+    descent = _Descent(value_and_gradient, X, armijo, wolfe, memory, pairs)
     return descent.run(step, max_iter, tol, callback)
 
 
@@ -129,14 +132,15 @@ def _fixed(
 class Curve:
     """``Y(τ)`` through ``X`` against the gradient, and its derivative, for one ``X`` and ``G``.
 
-    For ``2p < n``, ``A = U Vᵀ`` with ``U = [G, X]``, ``V = [X, −G]`` (n, 2p), and by Sherman,
-    Morrison and Woodbury only a 2p x 2p system is solved.
+    Or along ``−A`` for another skew ``A`` (n, n). Without one, for ``2p < n``, ``A = U Vᵀ`` with
+    ``U = [G, X]``, ``V = [X, −G]`` (n, 2p), and by Sherman, Morrison and Woodbury only a 2p x 2p
+    system is solved.
     """
 
-    def __init__(self, X: Matrix, gradient: Matrix) -> None:
+    def __init__(self, X: Matrix, gradient: Matrix, skew: Matrix | None = None) -> None:
         self.X = X
         n, p = X.shape
-        self.low_rank = 2 * p < n
+        self.low_rank = 2 * p < n and skew is None
         inner = gradient.T @ X
         # F'(0) = −½‖A‖² = −(‖G‖² − tr(GᵀX GᵀX)), without building A
         self.tangent = gradient - X @ inner
@@ -145,9 +149,9 @@ class Curve:
             self.V = np.hstack([X, -gradient])
             self.VU = self.V.T @ self.U
         else:
-            product = gradient @ X.T
-            self.A = product - product.T
-        self.slope = -float(np.sum(gradient * self.tangent))
+            self.A = skew_gradient(X, gradient) if skew is None else skew
+        descent = self.tangent if skew is None else skew @ X
+        self.slope = -float(np.sum(gradient * descent))
 
     def point(self, step: float) -> Matrix:
         """``Y(τ)``, with rounding's drift off the manifold taken out."""
@@ -173,6 +177,41 @@ class Curve:
         return np.asarray(np.linalg.solve(system, right), dtype=np.float64)
 
 
+def skew_gradient(X: Matrix, gradient: Matrix) -> Matrix:
+    """``A = G Xᵀ − X Gᵀ``: the gradient in the coordinates ``W`` of ``exp(W) X``, times two."""
+    product = gradient @ X.T
+    return product - product.T
+
+
+class _Secants:
+    """Past steps ``s`` and what they changed in ``A``, as skew matrices: they hold the curvature.
+
+    Turning all of space moves neither, so those of past points need no transport to the present.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.pairs: list[tuple[Matrix, Matrix, float]] = []
+
+    def add(self, moved: Matrix, change: Matrix) -> None:
+        """Keep a pair, unless the value curves downwards along it."""
+        along = float(np.sum(moved * change))
+        if self.size and along > 1e-12 * np.linalg.norm(moved) * np.linalg.norm(change):
+            self.pairs = [*self.pairs[-self.size + 1 :], (moved, change, along)]
+
+    def bend(self, A: Matrix) -> Matrix:
+        """``H A`` with the inverse Hessian ``H`` of BFGS by two loops (Nocedal, 1980)."""
+        shares = []
+        for moved, change, along in reversed(self.pairs):
+            shares.append(float(np.sum(moved * A)) / along)
+            A = A - shares[-1] * change
+        moved, change, along = self.pairs[-1]
+        A = A * (along / float(np.sum(change * change)))
+        for (moved, change, along), share in zip(self.pairs, reversed(shares), strict=True):
+            A = A + (share - float(np.sum(change * A)) / along) * moved
+        return A
+
+
 @dataclass
 class _Descent:
     """State of the curvilinear search."""
@@ -182,6 +221,7 @@ class _Descent:
     armijo: float
     wolfe: float
     memory: float
+    secants: _Secants
     path: list[float] = field(default_factory=list)
     evaluations: int = 0
 
@@ -198,21 +238,25 @@ class _Descent:
         reference, weight = value, 1.0
         scale = float(np.linalg.norm(gradient))
         curve = Curve(self.X, gradient)
-        step = step if curve.slope >= 0 else min(step, 1.0) / np.sqrt(-curve.slope)
+        length = min(10 * step, 1.0)
+        step = _first_step(curve, length)
         for iteration in range(max_iter + 1):
             scale = max(scale, float(np.linalg.norm(gradient)))
             if np.linalg.norm(curve.tangent) <= tol * scale:
                 return self._end(best, best_value, True, CONVERGED)
             if iteration == max_iter:
                 break
-            found = self._line_search(curve, reference, step)
+            found = self._line_search(curve, value, reference, step)
+            if found is None and self.secants.pairs:  # they may mislead: once more without
+                self.secants.pairs = []
+                curve = Curve(self.X, gradient)
+                found = self._line_search(curve, value, reference, _first_step(curve, length))
             if found is None:
                 flat = bool(np.linalg.norm(curve.tangent) <= np.sqrt(tol) * scale)
                 return self._end(best, best_value, flat, PRECISION)
-            X, value, gradient = found
-            following = Curve(X, gradient)
-            step = _barzilai_borwein(X - self.X, following.tangent - curve.tangent, iteration)
-            self.X, curve = X, following
+            step, X, value, following = found
+            curve, step = self._next(curve, gradient, X, following, step, iteration)
+            self.X, gradient = X, following
             self.path.append(value)
             if value < best_value:
                 best, best_value = X, value
@@ -223,21 +267,47 @@ class _Descent:
                 return self._end(best, best_value, False, INTERRUPTED)
         return self._end(best, best_value, False, LIMIT)
 
+    def _next(
+        self, curve: Curve, gradient: Matrix, X: Matrix, after: Matrix, step: float, iteration: int
+    ) -> tuple[Curve, float]:
+        """The curve through the next point, and the step to try first."""
+        steepest = Curve(X, after)
+        if self.secants.size:
+            A = skew_gradient(X, after)
+            self.secants.add(-step * curve.A, A - skew_gradient(self.X, gradient))
+            if self.secants.pairs:
+                bent = Curve(X, after, self.secants.bend(A))
+                if bent.slope < 0:
+                    return bent, 1.0
+                self.secants.pairs = []
+        change = steepest.tangent - curve.tangent
+        return steepest, _barzilai_borwein(X - self.X, change, iteration)
+
     def _line_search(
-        self, curve: Curve, reference: float, step: float
-    ) -> tuple[Matrix, float, Matrix] | None:
-        """A step that meets both conditions, by doubling and bisection; None at rounding's end."""
+        self, curve: Curve, start: float, reference: float, step: float
+    ) -> tuple[float, Matrix, float, Matrix] | None:
+        """A step that meets both conditions, and what is there; None at rounding's end.
+
+        Doubling while the slope is too steep, else between the bounds: where a parabola through
+        ``F(0)``, ``F'(0)`` and the value found has its minimum, or half-way.
+        """
         low, high = 0.0, np.inf
         for _ in range(60):
             Y = curve.point(step)
             value, gradient = self._evaluate(Y)
+            guess = np.nan
             if not value <= reference + self.armijo * step * curve.slope:
                 high = step
+                bend = value - start - curve.slope * step
+                guess = -0.5 * curve.slope * step * step / bend if bend > 0 else np.nan
             elif curve.slope_at(step, Y, gradient) < self.wolfe * curve.slope:
                 low = step
             else:
-                return Y, value, gradient
-            step = 0.5 * (low + high) if np.isfinite(high) else 2.0 * low
+                return step, Y, value, gradient
+            margin = 0.1 * (high - low)
+            if not low + margin < guess < high - margin:
+                guess = 0.5 * (low + high)
+            step = guess if np.isfinite(high) else 2.0 * low
         return None
 
     def _evaluate(self, X: Matrix) -> tuple[float, Matrix]:
@@ -247,6 +317,11 @@ class _Descent:
 
     def _end(self, point: Matrix, value: float, converged: bool, status: str) -> Minimum:
         return Minimum(point, value, np.array(self.path), self.evaluations, converged, status)
+
+
+def _first_step(curve: Curve, length: float) -> float:
+    """The step that moves by about ``length``; rounding may leave no slope to tell."""
+    return length / float(np.sqrt(-curve.slope)) if curve.slope < 0 else length
 
 
 def _barzilai_borwein(moved: Matrix, change: Matrix, iteration: int) -> float:
