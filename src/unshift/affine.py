@@ -117,6 +117,10 @@ class AffineMap:
             self.offset, pseudo_inverse(self.matrix), self.center, self.names_out, self.names_in
         )
 
+    def plain(self, rows: FloatArray) -> FloatArray:
+        """The map of checked rows (n, d_in), whatever their names."""
+        return self._apply(rows)
+
     def renamed(
         self, names_in: tuple[str, ...] | None, names_out: tuple[str, ...] | None
     ) -> AffineMap:

@@ -21,6 +21,7 @@ from .evidence import (
     draw_examples,
     jointly_refined,
     no_adaptation,
+    search_needed,
 )
 from .labels import Labels, check_labels, read_labels, task_of
 from .predictors import default_estimator
@@ -179,6 +180,8 @@ def align_pair(
 ) -> Alignment:
     """Search, refine where asked to, and decide; ``effort`` goes to the search."""
     space = evidence.space
+    if loss == "mmd" and not search_needed(evidence):
+        return decide(candidates_of(space, [], evidence.choice), evidence)
     found: Sequence[Found] = search(
         *space.samples,
         sigma=space.sigma,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from . import storage
 from ._checks import check_matrix, check_names, check_width
 from .affine import AffineMap
-from .choice import ANCHOR, Candidate, judge, rank
+from .choice import ANCHOR, NO_ADAPTATION, Candidate, judge, rank
 from .diagnosis import Diagnosis, chance_level, diagnose
 from .domain import evenly
 from .evidence import COMPARED, Evidence, Examples, candidates_of, credit_of, with_misfits
@@ -185,6 +185,9 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
     else:
         apart = views.apart(views.of(evenly(space.domains[1].sampled(), COMPARED)))
         expected = views.expected_accuracy(apart)
+    if evidence.assumed and ranked[0].kind != NO_ADAPTATION:
+        # a rotation that fits as well would say that the columns do not correspond after all
+        credit = credit_of(ranked, evidence, unbound=0.0)
     diagnosis = diagnose(ranked, evidence, credit, apart, expected)
     kept = replace(evidence, space=space.trimmed())
     best = ranked[0].rotation

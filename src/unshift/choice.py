@@ -22,12 +22,14 @@ ANCHOR = "anchor"
 # Price of a number fitted per dimension, in units of log(n)/n, and how far misfit that no
 # candidate removes raises it: where the shift is not affine, likelihood flatters freedom.
 PRICE, OVERDISPERSION = 1.5, 0.01
-# A difference in score that makes one candidate e times as credible as another, and the most
-# that scores alone may claim (in nats): labels must be able to overrule them.
+# Nats a row and dimension that a rotation must gain to be believed against columns that correspond.
+UNBOUND = 0.25
+# A difference in score that makes one candidate e times as credible as another, with rows without
+# end, and the most that scores alone may claim (in nats): labels must be able to overrule them.
 SCORE_UNIT, SCORE_CAP = 0.02, 3.0
 # A right candidate errs on a label this often: one label more that it gets right speaks for it
-# with log 4 nats, so that three are needed against all that scores may claim.
-DOUBT = 0.2
+# with log(7/3) nats, so that four are needed against all that scores may claim.
+DOUBT = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,8 @@ class Candidate:
     'no adaptation' leaves them (0 where columns do not correspond and nothing can be compared).
     ``starts`` counts the descents that met here. ``error`` is the mean error on ``n_labelled``
     labelled target rows of a predictor trained on the source, NaN without labels, and ``support``
-    their log-likelihood. ``freedom`` is how many numbers it fits per dimension, ``misfit`` how
+    their log-likelihood. ``unbound`` is True where columns correspond but the rotation was sought
+    without regard to it. ``freedom`` is how many numbers it fits per dimension, ``misfit`` how
     badly the source's mixture of classes accounts for the target rows (nats a row and dimension),
     and ``weight`` the share of belief that all evidence together gives it. ``balance`` holds the
     class proportions (c,) under which the target's rows are most likely, in the classes' order.
@@ -56,6 +59,7 @@ class Candidate:
     starts: int = 1
     error: float = float("nan")
     n_labelled: int = 0
+    unbound: bool = False
     support: float = 0.0
     freedom: float = 0.0
     misfit: float = float("nan")
@@ -117,22 +121,25 @@ def _supports(gaps: Matrix, task: str) -> Vector:
     return numbers
 
 
-def scores(candidates: Sequence[Candidate], rows: float) -> Vector:
+def scores(candidates: Sequence[Candidate], rows: float, unbound: float = UNBOUND) -> Vector:
     """Credit of each candidate without labels (c,), in nats a row and dimension.
 
     ``−misfit − freedom · log n · (PRICE / n + OVERDISPERSION · least misfit)``: a criterion of
-    Schwarz's kind, with its penalty inflated as quasi-likelihood does where nothing fits.
+    Schwarz's kind, with its penalty inflated as quasi-likelihood does where nothing fits, and a
+    fixed price for rotations that leave aside that columns correspond.
     """
     misfits = np.array([candidate.misfit for candidate in candidates])
     freedom = np.array([candidate.freedom for candidate in candidates])
     left = max(0.0, float(misfits.min()))
-    credit: Vector = -misfits - freedom * np.log(rows) * (PRICE / rows + OVERDISPERSION * left)
+    turned = np.array([candidate.unbound for candidate in candidates])
+    price = freedom * np.log(rows) * (PRICE / rows + OVERDISPERSION * left)
+    credit: Vector = -misfits - price - unbound * turned
     return credit
 
 
 def weigh(candidates: Sequence[Candidate], credit: Vector) -> list[Candidate]:
-    """Candidates with their share of belief: capped credit without labels, and labels' support."""
-    behind = np.minimum((credit.max() - credit) / SCORE_UNIT, SCORE_CAP)
+    """Candidates with their share of belief: capped credit in nats (c,), and labels' support."""
+    behind = np.minimum(credit.max() - credit, SCORE_CAP)
     belief = np.array([candidate.support for candidate in candidates]) - behind
     share = np.exp(belief - belief.max())
     share /= share.sum()
@@ -145,7 +152,8 @@ def rank(
     """Candidates, best first, with their weights; and their credit in that order.
 
     "paper": with labels by error, ties by less adaptation, then MMD²; without by MMD² alone.
-    "auto": by weight with labels, and by credit without; ties favour less adaptation.
+    "auto": by weight with labels, and by credit (c,), in nats, without; ties favour less
+    adaptation.
     """
     weighed = weigh(candidates, credit)
     labelled = any(candidate.n_labelled for candidate in candidates)

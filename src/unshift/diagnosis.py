@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .choice import NO_ADAPTATION, SCORE_UNIT, Candidate
+from .choice import NO_ADAPTATION, Candidate
 from .domain import ROWS_PER_DIMENSION
 from .evidence import Evidence
 from .space import SharedSpace
@@ -24,8 +24,8 @@ NOT_AFFINE = "not an affine shift"
 
 # Candidates whose views of the target differ by less than this share are one answer.
 DIFFERENT = 0.05
-# Belief (nats) that the best needs over another to count as told from it: odds of 7 to 1.
-UNDECIDED = 2.0
+# Belief (nats) that the best needs over another to count as told from it: odds of 20 to 1.
+UNDECIDED = 3.0
 # Nats a row and dimension by which an adapted target may fit worse than the source itself.
 MISFIT = 0.25
 # Share of rows in classes that gained weight, above which the balance is said to differ.
@@ -128,7 +128,7 @@ def _balance_remark(balance: dict[str, tuple[float, float]]) -> list[str]:
 def _rivals(candidates: Sequence[Candidate], credit: Vector, apart: Vector) -> list[int]:
     """Candidates that the evidence cannot tell from the best, and that see the target otherwise."""
     support = np.array([candidate.support for candidate in candidates])
-    belief = support + credit / SCORE_UNIT
+    belief = support + credit
     return [
         i
         for i in range(1, len(candidates))

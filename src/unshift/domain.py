@@ -25,8 +25,9 @@ MAX_SAMPLE = 4096
 # "auto" asks for ten rows a dimension: with fewer, whitened rows fill a simplex and MMD says
 # nothing.
 ROWS_PER_DIMENSION = 10
-# "auto" keeps this share of the variance of both domains, in at most this many dimensions.
-AUTO_SHARE, AUTO_COMPONENTS = 0.95, 20
+# "auto" keeps this share of the variance of all domains, in at most this many dimensions; fewer
+# where columns correspond, since there a rotation is only one of several ways to adapt.
+AUTO_SHARE, AUTO_COMPONENTS, AUTO_CORRESPONDING = 0.99, 20, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,19 +203,24 @@ def whiten_domain(domain: Domain, scaled: bool, shrinkage: Any) -> Whitening:
 
 
 def choose_components(
-    whitenings: Sequence[Whitening], n_components: int | float | str | None, rows: float
+    whitenings: Sequence[Whitening],
+    n_components: int | float | str | None,
+    rows: float,
+    correspond: bool,
 ) -> int:
     """Dimensions of the shared space.
 
     None is all positive eigenvalues common to all; a share keeps that much of the variance of
-    each domain; "auto" keeps 95 %, at most a tenth of the smallest domain's rows, at most 20.
+    each domain; "auto" keeps 99 %, at most a tenth of the smallest domain's rows, and at most 20,
+    or 8 where columns correspond.
     """
     most = min(whitening.rank for whitening in whitenings)
     if n_components is None:
         return most
     if isinstance(n_components, str):
         few = max(1, int(rows // ROWS_PER_DIMENSION))
-        return min(most, few, AUTO_COMPONENTS, _share_components(whitenings, AUTO_SHARE))
+        limit = AUTO_CORRESPONDING if correspond else AUTO_COMPONENTS
+        return min(most, few, limit, _share_components(whitenings, AUTO_SHARE))
     if isinstance(n_components, int):
         if n_components > most:
             ranks = ", ".join(str(whitening.rank) for whitening in whitenings)

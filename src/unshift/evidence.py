@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .affine import AffineMap
-from .choice import ANCHOR, NO_ADAPTATION, SCORE_UNIT, Candidate, scores
+from .choice import ANCHOR, NO_ADAPTATION, SCORE_UNIT, UNBOUND, Candidate, scores
 from .contrast import kernel_means, standard_errors_apart, whitened_functions
 from .domain import ROWS_PER_DIMENSION, Domain, draw_rows, evenly, feature_anchor
 from .joint import refine_jointly
@@ -18,7 +18,7 @@ from .labels import Labels
 from .mixture import SourceMixture, fit_mixture
 from .mmd import ExactMMD
 from .search import Found
-from .space import SharedSpace
+from .space import SharedSpace, within_sight
 from .strengths import strengths
 
 Vector = npt.NDArray[np.float64]
@@ -27,6 +27,10 @@ Array = npt.NDArray[Any]
 
 # Leading dimensions in which the source's mixture of classes is compared with the target.
 MIXTURE_DIMENSIONS = 15
+# Mean log-likelihood of a standard normal variable under its own density, less ½ log variance.
+NORMAL_LIKELIHOOD = -0.5 * float(np.log(2.0 * np.pi * np.e))
+# Nats a row and dimension below which target rows fit without any map.
+FITS_AS_IT_IS = 0.1
 # Rows a side, at most, on which candidates are compared with each other.
 COMPARED = 2000
 # A joint refinement starts from this many of the best rotations.
@@ -53,6 +57,14 @@ class Evidence:
     choice: str
     chance: float
     seed: int = 0
+
+    @property
+    def assumed(self) -> bool:
+        """Whether columns were taken to correspond for no other reason than their number."""
+        named = self.space.domains[1].names is not None
+        return (
+            self.space.correspond[1] and self.space.settings.same_features == "auto" and not named
+        )
 
     def class_labels(self) -> Array | None:
         """Classes of the rows trained on; None for regression, and where classes are too many."""
@@ -141,6 +153,7 @@ def candidates_of(space: SharedSpace, found: Sequence[Found], choice: str) -> li
                 f.mmd2,
                 starts=f.starts,
                 freedom=freedom,
+                unbound=space.correspond[1],
             )
         )
     if not space.correspond[1]:
@@ -214,45 +227,72 @@ def with_misfits(candidates: Sequence[Candidate], evidence: Evidence) -> list[Ca
     """Candidates with the misfit of their target rows to the source's mixture of classes.
 
     Measured in the leading dimensions of the source's whitened space, at most MIXTURE_DIMENSIONS
-    and a tenth of the rows; a candidate with fewer components is measured in those it has.
+    and a tenth of the rows. A candidate with fewer components is measured in those it has.
     """
     space = evidence.space
     labels = evidence.class_labels()
     mixtures: dict[int, SourceMixture] = {}
     measured = []
-    rows = evidence.trained.rows if labels is not None and evidence.trained else None
-    source = space.domains[0].sampled() if rows is None else rows.astype(np.float64)
+    trained = evidence.trained if labels is not None else None
+    source = space.domains[0].sampled() if trained is None else trained.rows.astype(np.float64)
     most = min(MIXTURE_DIMENSIONS, space.whitenings[0].rank, max(1, source.shape[0] // 10))
     target = space.domains[1].sampled()
+    full = _mixture(mixtures, most, space, source, labels, evidence.seed)
     for candidate in candidates:
         if candidate.rotation is None:
             q = most
-            whitener = space.whitenings[0].whitener(q)
-            placed = space.within_sight(
-                whitener(candidate.target_to_source.renamed(None, None)(target))
-            )
+            rows = space.whitenings[0].whitener(q)(candidate.target_to_source.plain(target))
+            placed = within_sight(rows, space.sigma)
         else:
             q = min(most, candidate.rotation.shape[0])
-            placed = candidate.target.renamed(None, None)(target)[:, :q]
-        if q not in mixtures:
-            Z = space.whitenings[0].whitener(q)(source)
-            mixtures[q] = fit_mixture(Z, labels, evidence.seed)
-        misfit, balance = mixtures[q].misfit(placed)
+            placed = candidate.target.plain(target)[:, :q]
+        mixture = _mixture(mixtures, q, space, source, labels, evidence.seed)
+        misfit, balance = mixture.misfit(placed)
+        # Dimensions that a candidate leaves out count as noise: it pays for what they told.
+        forgone = full.own - mixture.own - (most - q) * NORMAL_LIKELIHOOD
+        misfit = (misfit * q + forgone) / most
         shares = () if labels is None else tuple(balance.tolist())
         measured.append(replace(candidate, misfit=misfit, balance=shares))
     return measured
 
 
-def credit_of(candidates: Sequence[Candidate], evidence: Evidence) -> Vector:
-    """Credit of each candidate without labels (c,).
+def _mixture(
+    known: dict[int, SourceMixture],
+    q: int,
+    space: SharedSpace,
+    source: Matrix,
+    labels: Array | None,
+    seed: int,
+) -> SourceMixture:
+    """The mixture of source rows (n, d) in their q leading dimensions, fitted once."""
+    if q not in known:
+        known[q] = fit_mixture(space.whitenings[0].whitener(q)(source), labels, seed)
+    return known[q]
 
-    By the score of its misfit where columns correspond and maps of every strength compete. Where
-    only rotations do, all equally free, by MMD²: ``z²/2`` units for ``z`` standard errors of its
-    difference from the lowest.
+
+def search_needed(evidence: Evidence) -> bool:
+    """Whether rotations must be sought: not where corresponding columns fit as they are."""
+    space = evidence.space
+    if not space.correspond[1] or evidence.choice == "paper":
+        return True
+    none = with_misfits([no_adaptation(space)], evidence)[0]
+    return none.misfit > FITS_AS_IT_IS
+
+
+def credit_of(
+    candidates: Sequence[Candidate], evidence: Evidence, unbound: float = UNBOUND
+) -> Vector:
+    """Credit of each candidate without labels (c,), in nats of belief.
+
+    By the score of its misfit where columns correspond and maps of every strength compete; one
+    unit is SCORE_UNIT, or the score's own sampling error where rows are few. Where only rotations
+    compete, all equally free, by MMD²: ``z²/2`` for ``z`` standard errors above the lowest.
     """
     space = evidence.space
     if space.correspond[1]:
-        return scores(candidates, float(space.samples[1].shape[0]))
+        n = float(space.samples[1].shape[0])
+        q = min(MIXTURE_DIMENSIONS, space.whitenings[0].rank)
+        return scores(candidates, n, unbound) / max(SCORE_UNIT, 1.0 / np.sqrt(n * q))
     source, target = (evenly(sample, COMPARED) for sample in space.samples)
     means = [
         kernel_means(source, target @ c.rotation.T, space.sigma)
@@ -262,4 +302,4 @@ def credit_of(candidates: Sequence[Candidate], evidence: Evidence) -> Vector:
     best = int(np.argmin([candidate.mmd2 for candidate in candidates]))
     fixed = (whitened_functions(source), whitened_functions(target))
     z = np.array([standard_errors_apart(means[best], other, fixed) for other in means])
-    return -SCORE_UNIT * 0.5 * z**2
+    return -0.5 * z**2

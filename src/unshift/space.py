@@ -107,7 +107,7 @@ class SharedSpace:
 
     def placed(self, candidate_map: AffineMap) -> Matrix:
         """Sample of the target where a map to source features puts it in the shared space."""
-        rows = candidate_map.renamed(None, None)(self.domains[1].sampled())
+        rows = candidate_map.plain(self.domains[1].sampled())
         return self.within_sight(self.whitenings[0].whitener(self.p)(rows))
 
     def within_sight(self, rows: Matrix) -> Matrix:
@@ -179,7 +179,9 @@ def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpa
     )
     whitenings = [whiten_domain(domain, scaled, settings.shrinkage) for domain in domains]
     rows = min(domain.effective for domain in domains)
-    p = choose_components(whitenings, check_components(settings.n_components), rows)
+    correspond = (True, *(same for same, _ in answers))
+    asked = check_components(settings.n_components)
+    p = choose_components(whitenings, asked, rows, all(correspond))
     samples = tuple(
         _whitened(domain, whitening, p)
         for domain, whitening in zip(domains, whitenings, strict=True)
@@ -193,7 +195,6 @@ def share_space(domains: Sequence[Domain], settings: SpaceSettings) -> SharedSpa
     reasons = [sentence for _, sentence in answers]
     if scaled and settings.scale == "auto":
         reasons.append("Columns were divided by their deviations: their units differ widely.")
-    correspond = (True, *(same for same, _ in answers))
     settled = replace(
         settings,
         n_components=p,

@@ -39,7 +39,7 @@ class Views:
     def of(self, rows: Matrix) -> Array:
         """Predictions for target rows (n, d) under each candidate (c, n)."""
         views = zip(self.candidates, self.predictors, strict=True)
-        return np.stack([p.predict(c.target.renamed(None, None)(rows)) for c, p in views])
+        return np.stack([p.predict(c.target.plain(rows)) for c, p in views])
 
     def apart(self, seen: Array) -> Vector:
         """How much each view (c, n) differs from the first (c,).
@@ -78,9 +78,9 @@ def see(candidates: Sequence[Candidate], evidence: Evidence) -> Views | None:
     for candidate in candidates:
         key = id(candidate.source)
         if key not in fitted:
-            fitted[key] = clone(model).fit(candidate.source.renamed(None, None)(X), y)
+            fitted[key] = clone(model).fit(candidate.source.plain(X), y)
         predictors.append(fitted[key])
-    Z = candidates[0].source.renamed(None, None)(X)
+    Z = candidates[0].source.plain(X)
     return Views(
         tuple(candidates), tuple(predictors), evidence.task, _held_out_error(model, Z, y, evidence)
     )
