@@ -166,13 +166,13 @@ def test_paper_choice_takes_the_lowest_mmd_and_with_labels_the_lowest_error(
     assert all(candidate.n_labelled == 40 for candidate in seen.candidates)
 
 
-def test_joint_loss_starts_from_the_best_rotations(source: View, target: View) -> None:
-    alignment = unshift.align(
-        source.rows, target.rows, source.labels, some(target.labels, 60), loss="joint", **PLANTED
-    )
-    assert gap(alignment.target(target.rows), alignment.source(source.seen(target.latent))) < 0.3
+def test_joint_loss_starts_from_the_best_rotations() -> None:
+    A, B = view(4, 0, n=200), view(5, 1, n=200)
+    options = {**PLANTED, "loss": "joint", "loss_weights": (1.0, 1.0)}
+    alignment = unshift.align(A.rows, B.rows, A.labels, some(B.labels, 60), **options)
+    assert gap(alignment.target(B.rows), alignment.source(A.seen(B.latent))) < 0.4
     with pytest.raises(ValueError, match=r'loss="joint" weighs MMD² .* needs y_source'):
-        unshift.align(source.rows, target.rows, loss="joint")
+        unshift.align(A.rows, B.rows, loss="joint")
 
 
 # what it leaves alone

@@ -173,14 +173,25 @@ def test_two_domains_are_what_align_makes_of_them(
 def test_unadapted_domains_keep_their_features(views: dict[str, View]) -> None:
     rows, labels = views["ash"].rows, views["ash"].labels
     halves = {"one": rows[::2], "two": rows[1::2]}
-    few = np.where(np.arange(len(halves["two"])) < 40, labels[1::2].astype(float), np.nan)
-    many = unshift.align_many(
-        halves, y={"one": labels[::2], "two": few}, reference="one", n_starts=2, random_state=0
-    )
+    y = {"one": labels[::2], "two": np.where(np.arange(175) < 40, labels[1::2], np.nan)}
+    options = {"reference": "one", "choice": "paper", "n_starts": 2, "random_state": 0}
+    many = unshift.align_many(halves, y=y, **options)
     assert many.alignments["two"].candidates[0].kind == "no adaptation"
     assert many.rotations["two"] is None
     assert np.array_equal(many.to_reference["two"](halves["two"]), halves["two"])
     assert np.array_equal(many.maps["two"](halves["two"]), many.maps["one"](halves["two"]))
+
+
+def test_a_domain_stays_where_a_map_without_rotation_puts_it(views: dict[str, View]) -> None:
+    rows = views["ash"].rows
+    moved = {"one": rows[::2], "two": rows[1::2] + np.array([0.5, -0.3, 0.2, 0.1])}
+    many = unshift.align_many(moved, reference="one", n_starts=2, random_state=0)
+    best = many.alignments["two"].candidates[0]
+    back = many.to_reference["two"](moved["two"])
+    if best.rotation is None:
+        assert np.array_equal(back, best.target_to_source(moved["two"]))
+    assert gap(many.maps["two"](moved["two"]), many.maps["one"](back)) < 1e-9
+    assert gap(back, rows[1::2]) < 0.3
 
 
 def test_labels_of_each_domain_judge_its_candidates(views: dict[str, View]) -> None:
