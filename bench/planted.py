@@ -8,9 +8,9 @@ predicts the target rows:
 - ``differ``: the share of predictions other than those under the *true minimum*, where descent of
   the exact MMD² from the planted rotation ends. Solved is ``differ < 0.02``: the search found what
   the objective can say.
-- ``differ_map``: the same against the exact inverse of the planted map, and ``floor``, what the true
-  minimum itself has of it. Whitening by two finite halves moves predictions near the boundaries:
-  no search can be below it but by chance.
+- ``differ_map``: the same against the exact inverse of the planted map, and ``floor``, what the
+  true minimum itself has of it. Whitening by two finite halves moves predictions near the
+  boundaries: no search can be below it but by chance.
 - ``lower``: not solved, and the exact MMD² is below that of the true minimum: at this sample size
   the objective prefers another map, and no search could tell.
 

@@ -181,13 +181,18 @@ def _white_ranks(f_A: Rows, f_B: Rows, smallest: float = 3e-3) -> Pair:
     return white[: f_A.shape[0]], white[f_A.shape[0] :]
 
 
-def reflections(R: Matrix, N: Matrix, pairs_among: int = 6) -> Matrix:
-    """``(I − 2uuᵀ)R`` for each eigenvector ``u`` of ``N``, and for pairs of the least consistent.
+def reflections(R: Matrix, N: Matrix, pairs_among: int = 5) -> Matrix:
+    """``(I − 2uuᵀ)R`` for the eigenvectors ``u`` of ``N``, then for pairs of the first of them.
 
-    ``N`` is ``consistency(R)``; the reflections (p + pairs, p, p) of single directions come first.
+    ``N`` is ``consistency(R)``. A direction that nothing predicts in the same way in both domains
+    (lowest eigenvalue) may be reflected; so may one that the others have followed (highest): the
+    order is from both ends inwards. (p + pairs, p, p).
     """
+    p = R.shape[0]
     _, vectors = np.linalg.eigh(N + N.T)
-    single = np.eye(R.shape[0]) - 2.0 * vectors.T[:, :, None] * vectors.T[:, None, :]
-    first, second = np.triu_indices(min(pairs_among, R.shape[0]), 1)
+    inwards = np.argsort(np.minimum(np.arange(p), np.arange(p)[::-1]), kind="stable")
+    u = vectors[:, inwards].T
+    single = np.eye(p) - 2.0 * u[:, :, None] * u[:, None, :]
+    first, second = np.triu_indices(min(pairs_among, p), 1)
     both: Matrix = np.concatenate([single, single[first] @ single[second]]) @ R
     return both

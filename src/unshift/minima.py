@@ -21,13 +21,17 @@ Matrix = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
 
 REFLECTION = "reflection"
-# Rows of each domain that the starts look at, and of the target that the descents look at
-START_ROWS, COARSE_ROWS, MIDDLE_ROWS = 4000, 1000, 1500
+# Rows of each domain that the starts look at, and of the target that screening and descents do
+START_ROWS, SCREEN_ROWS, DESCENT_ROWS = 4000, 1000, 1500
+DESCENT_STEPS, SCREEN_STEPS = 40, 8
+# Frequencies for screening, half as many as for descents: p² within 256 and this
+MOST_FREQUENCIES = 1024
 # Rotations closer than this (root mean square angle in radians) are one minimum; those closer
 # than the second are one point, from which moves need be tried once only
 SAME, IDENTICAL = 0.2, 0.05
-# Minima that moves are tried from, and reflections of each that are descended
-IMPROVED, REFLECTED = 2, 3
+# Minima that moves are tried from; the reflections of each that are descended, by their place in
+# the order of consistency and by their value after a few steps
+IMPROVED, BY_PLACE, BY_VALUE = 2, 3, 3
 # Minima that are polished to the end, and steps for those and for others that are reported
 POLISHED, POLISH_STEPS, REPORT_STEPS = 3, 15, 4
 # Rotations per task of a descent: few, so that tasks spread over cores
@@ -47,8 +51,9 @@ class Found:
 class Minima:
     """Minima of the spectral objective at σ² = p, with the kinds of start that led to them.
 
-    Starts pass through σ² = 2p and σ² = p, each with frequencies and target rows of its own that
-    are the same for all starts, so that values compare.
+    Frequencies and target rows are the same for all starts, so that values compare. They are many:
+    to a fixed set of fewer than the p(p − 1)/2 angles a descent fits without end, all the more
+    where a coarser bandwidth leaves less to fit.
     """
 
     def __init__(
@@ -59,39 +64,38 @@ class Minima:
         self.source, self.target = Z_source.astype(np.float32), Z_target.astype(np.float32)
         seen = [_sample(Z, START_ROWS, rng) for Z in (self.source, self.target)]
         self.invariants = Invariants(seen[0], seen[1])
-        # more than the p(p − 1)/2 angles that a descent can fit to them
-        frequencies = max(256, self.p**2)
-        self.coarse = self._objective(np.sqrt(2.0 * self.p), frequencies, COARSE_ROWS)
-        self.middle = self._objective(np.sqrt(self.p), 2 * frequencies, MIDDLE_ROWS)
+        frequencies = min(max(256, self.p**2), MOST_FREQUENCIES)
+        self.rough = self._objective(frequencies, SCREEN_ROWS)
+        self.objective = self._objective(2 * frequencies, DESCENT_ROWS)
         self.kinds: list[str] = []
         self.R, self.values = np.empty((0, self.p, self.p)), np.empty(0)
         self.tried = np.empty((0, self.p, self.p))
         self.evaluations = 0
 
-    def _objective(self, width: float, frequencies: int, rows: int) -> ValuesAndGradients:
-        spectral = SpectralMMD(
-            self.source, orthogonal_frequencies(self.p, frequencies, width, self.rng)
-        )
+    def _objective(self, frequencies: int, rows: int) -> ValuesAndGradients:
+        omega = orthogonal_frequencies(self.p, frequencies, np.sqrt(self.p), self.rng)
+        spectral = SpectralMMD(self.source, omega)
         return partial(spectral.values_and_gradients, _sample(self.target, rows, self.rng))
 
     def draw(self, count: int, keep: int) -> None:
         """Descend the ``keep`` lowest of ``count`` starts from the invariants, and a random one."""
         children = self.rng.spawn(count)
-        proposed = self.parallel(delayed(self.invariants.propose)(child) for child in children)
-        kept = self._lowest(np.stack(proposed), keep)
-        self.descend(["invariants"] * len(kept), kept)
-        self.descend(["random"], stiefel.random_orthogonal(self.p, self.rng, size=1))
+        drawn = self.parallel(delayed(self.invariants.propose)(child) for child in children)
+        proposed = np.stack(drawn)
+        _, values = self._through(self.rough, proposed, 0)
+        kept = proposed[np.argsort(values, kind="stable")[:keep]]
+        random = stiefel.random_orthogonal(self.p, self.rng, size=1)
+        self.descend(["invariants"] * len(kept) + ["random"], np.concatenate([kept, random]))
 
     def descend(self, kinds: Sequence[str], R: Matrix) -> None:
-        """Add the minima that the starts (B, p, p) lead to, from coarse to fine."""
-        R, _ = self._through(self.coarse, R, 25)
-        R, values = self._through(self.middle, R, 30)
+        """Add the minima that the starts (B, p, p) lead to."""
+        R, values = self._through(self.objective, R, DESCENT_STEPS)
         self.kinds += kinds
         self.R = np.concatenate([self.R, R])
         self.values = np.concatenate([self.values, values])
 
     def improve(self, rounds: int = 4) -> None:
-        """Reflect the best minima in directions that are inconsistent, while there are new ones."""
+        """Reflect the best minima in one direction or two, while that leads to new ones."""
         for _ in range(rounds):
             best = [self.R[group[0]] for group in merged(self.R, self.values)[:IMPROVED]]
             new = [R for R in best if all(_apart(R, old) > IDENTICAL for old in self.tried)]
@@ -100,13 +104,14 @@ class Minima:
             self.tried = np.concatenate([self.tried, new])
             for R in new:
                 candidates = reflections(R, self.invariants.consistency(R, self.rng))
-                kept = self._lowest(candidates, REFLECTED)
-                self.descend([REFLECTION] * len(kept), kept)
+                _, values = self._through(self.rough, candidates, SCREEN_STEPS)
+                first = np.argsort(values, kind="stable")[:BY_VALUE]
+                kept = np.union1d(first, np.arange(min(BY_PLACE, len(candidates))))
+                self.descend([REFLECTION] * len(kept), candidates[kept])
 
     def met(self) -> int:
-        """Starts, reflections not counted, that led to the best minimum."""
-        best = merged(self.R, self.values)[0]
-        return sum(self.kinds[at] != REFLECTION for at in best)
+        """How many descents led to the best minimum."""
+        return len(merged(self.R, self.values)[0])
 
     def polished(self, sigma: float, reported: int) -> tuple[Found, ...]:
         """Distinct minima with their exact MMD² at ``sigma``, lowest first.
@@ -154,15 +159,6 @@ class Minima:
             best = places[0]
             found.append(Found(R[best], float(values[best]), kind, len(members)))
         return tuple(found)
-
-    def _lowest(self, R: Matrix, keep: int) -> Matrix:
-        """The ``keep`` of (B, p, p) with the lowest coarse discrepancy."""
-        blocks = [R[at : at + PER_TASK] for at in range(0, len(R), PER_TASK)]
-        done = self.parallel(delayed(self.coarse)(block) for block in blocks)
-        values = np.concatenate([values for values, _ in done])
-        self.evaluations += len(R)
-        lowest: Matrix = R[np.argsort(values, kind="stable")[:keep]]
-        return lowest
 
     def _through(
         self, objective: ValuesAndGradients, R: Matrix, max_iter: int

@@ -2,8 +2,8 @@
 
 There are many local minima. Starts are proposed in rounds (rotations in closed form from the
 invariants of the rows, random ones, and those that the caller gives), scored in one batch, the
-promising ones descended with the bandwidth from coarse to fine, the best improved by reflecting
-their inconsistent directions, minima that coincide merged, and each reported with its exact MMD².
+promising ones descended, the best improved by reflections that a descent cannot make, minima that
+coincide merged, and each reported with its exact MMD².
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Matrix = npt.NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
 
 FINISHED = "Finished: all starts were used. Raise n_starts for more certainty."
-SURE = "Stopped early: several starts met at the best minimum."
+SURE = "Stopped early: several descents met at the best minimum."
 INTERRUPTED = "Interrupted: these are the best rotations so far, not polished."
 
 # Starts drawn in a round and those of them that are descended; rounds of "auto"
 DRAWN, DESCENDED = 8, 4
 FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
-# Starts that have to meet at the best minimum before "auto" stops
+# Descents that have to meet at the best minimum before "auto" stops
 ENOUGH = 3
 
 
