@@ -13,7 +13,16 @@ import numpy.typing as npt
 from . import storage
 from ._checks import check_matrix, check_names, check_width
 from .affine import AffineMap
-from .choice import ANCHOR, NO_ADAPTATION, Candidate, judge, rank
+from .choice import (
+    ANCHOR,
+    NO_ADAPTATION,
+    Candidate,
+    agreement_credit,
+    judge,
+    nothing_fits,
+    rank,
+    weigh,
+)
 from .diagnosis import Diagnosis, chance_level, diagnose
 from .domain import evenly
 from .evidence import COMPARED, Evidence, Examples, candidates_of, credit_of, with_misfits
@@ -178,14 +187,21 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
             evidence.task,
             evidence.estimator,
         )
-    ranked, credit = rank(candidates, evidence.choice, credit_of(candidates, evidence))
-    views = see(ranked, evidence)
+    credit = credit_of(candidates, evidence)
+    sample = evenly(space.domains[1].sampled(), COMPARED)
+    views = see(candidates, evidence)
+    if views is not None and space.correspond[1] and nothing_fits(candidates):
+        credit = agreement_credit(candidates, views.agreement(views.of(sample)))
+    weighed = weigh(candidates, credit)
+    order = rank(weighed, evidence.choice, credit)
+    ranked, credit = tuple(weighed[i] for i in order), credit[order]
     if views is None:
         apart, expected = places_apart(ranked, evidence), float("nan")
     else:
-        apart = views.apart(views.of(evenly(space.domains[1].sampled(), COMPARED)))
+        views = views.ordered(ranked, order)
+        apart = views.apart(views.of(sample))
         expected = views.expected_accuracy(apart)
-    if evidence.assumed and ranked[0].kind != NO_ADAPTATION:
+    if evidence.assumed and ranked[0].kind != NO_ADAPTATION and not nothing_fits(ranked):
         # a rotation that fits as well would say that the columns do not correspond after all
         credit = credit_of(ranked, evidence, unbound=0.0)
     diagnosis = diagnose(ranked, evidence, credit, apart, expected)

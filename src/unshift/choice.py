@@ -27,6 +27,9 @@ UNBOUND = 0.25
 # A difference in score that makes one candidate e times as credible as another, with rows without
 # end, and the most that scores alone may claim (in nats): labels must be able to overrule them.
 SCORE_UNIT, SCORE_CAP = 0.02, 3.0
+# Nats a row and dimension above which nothing fits: likelihoods of rows where the source has none
+# say little, and candidates are believed by how far the others agree with them, this share a nat.
+NOTHING_FITS, AGREEMENT_UNIT = 0.4, 0.05
 # A right candidate errs on a label this often: one label more that it gets right speaks for it
 # with log(7/3) nats, so that four are needed against all that scores may claim.
 DOUBT = 0.3
@@ -137,6 +140,22 @@ def scores(candidates: Sequence[Candidate], rows: float, unbound: float = UNBOUN
     return credit
 
 
+def nothing_fits(candidates: Sequence[Candidate]) -> bool:
+    """Whether the best map still leaves the target unlike the source."""
+    return min(c.misfit + UNBOUND * c.unbound for c in candidates) > NOTHING_FITS
+
+
+def agreement_credit(candidates: Sequence[Candidate], agreement: Matrix) -> Vector:
+    """Credit of each candidate (c,), in nats, by its mean agreement (c, c) with the others.
+
+    Rotations sought without regard to the columns neither vote nor stand.
+    """
+    bound = np.array([not candidate.unbound for candidate in candidates])
+    votes = agreement[:, bound].sum(axis=1) - bound  # without its own
+    mean: Vector = votes / max(1, int(bound.sum()) - 1)
+    return (mean - ~bound) / AGREEMENT_UNIT
+
+
 def weigh(candidates: Sequence[Candidate], credit: Vector) -> list[Candidate]:
     """Candidates with their share of belief: capped credit in nats (c,), and labels' support."""
     behind = np.minimum(credit.max() - credit, SCORE_CAP)
@@ -146,25 +165,21 @@ def weigh(candidates: Sequence[Candidate], credit: Vector) -> list[Candidate]:
     return [replace(c, weight=float(w)) for c, w in zip(candidates, share, strict=True)]
 
 
-def rank(
-    candidates: Sequence[Candidate], choice: str, credit: Vector
-) -> tuple[tuple[Candidate, ...], Vector]:
-    """Candidates, best first, with their weights; and their credit in that order.
+def rank(candidates: Sequence[Candidate], choice: str, credit: Vector) -> list[int]:
+    """Positions of the weighed candidates, best first.
 
     "paper": with labels by error, ties by less adaptation, then MMD²; without by MMD² alone.
     "auto": by weight with labels, and by credit (c,), in nats, without; ties favour less
     adaptation.
     """
-    weighed = weigh(candidates, credit)
     labelled = any(candidate.n_labelled for candidate in candidates)
     if choice == "paper":
-        first = [c.error if labelled else c.mmd2 for c in weighed]
+        first = [c.error if labelled else c.mmd2 for c in candidates]
     elif labelled:
-        first = [-round(c.weight, 9) for c in weighed]
+        first = [-round(c.weight, 9) for c in candidates]
     else:
         first = [-float(value) for value in credit]
-    order = sorted(
-        range(len(weighed)),
-        key=lambda i: (first[i], weighed[i].displacement, weighed[i].mmd2),
+    return sorted(
+        range(len(candidates)),
+        key=lambda i: (first[i], candidates[i].displacement, candidates[i].mmd2),
     )
-    return tuple(weighed[i] for i in order), credit[order]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from .choice import NO_ADAPTATION, Candidate
+from .choice import NO_ADAPTATION, Candidate, nothing_fits
 from .domain import ROWS_PER_DIMENSION
 from .evidence import Evidence
 from .space import SharedSpace
@@ -146,7 +146,7 @@ def _verdict(
             f"{ROWS_PER_DIMENSION} rows a dimension whitened rows look alike under any rotation. "
             "Lower n_components, or add rows."
         )
-    if rivals:
+    if rivals and not nothing_fits(candidates):
         kinds = ", ".join(dict.fromkeys(candidates[i].kind for i in rivals))
         return AMBIGUOUS, (
             f"The evidence cannot tell {best.kind!r} from {len(rivals)} other candidate(s) that "

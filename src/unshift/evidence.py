@@ -245,7 +245,7 @@ def with_misfits(candidates: Sequence[Candidate], evidence: Evidence) -> list[Ca
             placed = within_sight(rows, space.sigma)
         else:
             q = min(most, candidate.rotation.shape[0])
-            placed = candidate.target.plain(target)[:, :q]
+            placed = np.asarray(candidate.target.plain(target)[:, :q], dtype=np.float64)
         mixture = _mixture(mixtures, q, space, source, labels, evidence.seed)
         misfit, balance = mixture.misfit(placed)
         # Dimensions that a candidate leaves out count as noise: it pays for what they told.
@@ -302,4 +302,5 @@ def credit_of(
     best = int(np.argmin([candidate.mmd2 for candidate in candidates]))
     fixed = (whitened_functions(source), whitened_functions(target))
     z = np.array([standard_errors_apart(means[best], other, fixed) for other in means])
-    return -0.5 * z**2
+    behind: Vector = -0.5 * z**2
+    return behind

@@ -222,7 +222,9 @@ def _anchor_sizes(
     if asked != "auto":
         return (p,)
     most = min(*(whitening.rank for whitening in whitenings), int(rows // ROWS_PER_ANCHOR))
-    return tuple(sorted({p, *(size for size in ANCHOR_SIZES if size <= most)}))
+    sizes = {p, *(size for size in ANCHOR_SIZES if size <= most)}
+    # fewer dimensions than the least of these only where there are no more
+    return tuple(sorted(size for size in sizes if size >= ANCHOR_SIZES[0])) or (p,)
 
 
 def within_sight(rows: Matrix, sigma: float) -> Matrix:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,31 +28,58 @@ FOLDS = 3
 class Views:
     """Linear predictors trained on the source, one for each way the candidates map it.
 
-    ``predictors`` holds that of each candidate; ``own_error`` the mean error of the first one's
-    on source rows held out (the share wrong, or the mean squared distance).
+    ``predictors`` holds that of each candidate, trained on ``rows`` with ``labels``.
     """
 
     candidates: tuple[Candidate, ...]
     predictors: tuple[Any, ...]
     task: str
-    own_error: float
+    rows: Array
+    labels: Array
+    seed: int
+
+    @cached_property
+    def own_error(self) -> float:
+        """Mean error of the first candidate's predictor on source rows held out.
+
+        The share wrong, or the mean squared distance; NaN where a class would be left alone.
+        """
+        Z, y = self.candidates[0].source.plain(self.rows), self.labels
+        parts = np.random.default_rng(self.seed).permutation(y.size) % FOLDS
+        gaps = []
+        for part in range(FOLDS):
+            train, test = parts != part, parts == part
+            if np.unique(y[train]).size < 2 or not test.any():
+                continue
+            predicted = default_estimator(self.task).fit(Z[train], y[train]).predict(Z[test])
+            gaps.append(errors(predicted, y[test], self.task))
+        return float(np.concatenate(gaps).mean()) if gaps else float("nan")
+
+    def ordered(self, candidates: Sequence[Candidate], order: Sequence[int]) -> Views:
+        """The views of the same candidates in another order."""
+        predictors = tuple(self.predictors[i] for i in order)
+        return replace(self, candidates=tuple(candidates), predictors=predictors)
 
     def of(self, rows: Matrix) -> Array:
         """Predictions for target rows (n, d) under each candidate (c, n)."""
         views = zip(self.candidates, self.predictors, strict=True)
         return np.stack([p.predict(c.target.plain(rows)) for c, p in views])
 
-    def apart(self, seen: Array) -> Vector:
-        """How much each view (c, n) differs from the first (c,).
+    def apart(self, seen: Array, i: int = 0) -> Vector:
+        """How much each view (c, n) differs from the i-th (c,).
 
         The share of rows classed otherwise; for numbers the squared difference over the spread.
         """
         if self.task == "classification":
-            shares: Vector = np.mean(seen != seen[0], axis=1)
+            shares: Vector = np.mean(seen != seen[i], axis=1)
             return shares
-        spread = float(np.var(seen[0])) or 1.0
-        gaps: Vector = np.mean((seen - seen[0]) ** 2, axis=1) / spread
+        spread = float(np.var(seen[i])) or 1.0
+        gaps: Vector = np.mean((seen - seen[i]) ** 2, axis=1) / spread
         return np.minimum(1.0, gaps)
+
+    def agreement(self, seen: Array) -> Matrix:
+        """How far each two views (c, n) agree (c, c)."""
+        return 1.0 - np.stack([self.apart(seen, i) for i in range(len(seen))])
 
     def expected_accuracy(self, apart: Vector) -> float:
         """Share of target rows that the first candidate should get right; NaN for numbers.
@@ -80,23 +108,7 @@ def see(candidates: Sequence[Candidate], evidence: Evidence) -> Views | None:
         if key not in fitted:
             fitted[key] = clone(model).fit(candidate.source.plain(X), y)
         predictors.append(fitted[key])
-    Z = candidates[0].source.plain(X)
-    return Views(
-        tuple(candidates), tuple(predictors), evidence.task, _held_out_error(model, Z, y, evidence)
-    )
-
-
-def _held_out_error(model: Any, Z: Matrix, y: Array, evidence: Evidence) -> float:
-    """Mean error over rows held out in turn, dealt at random; NaN where one class would be left."""
-    parts = np.random.default_rng(evidence.seed).permutation(y.size) % FOLDS
-    gaps = []
-    for part in range(FOLDS):
-        train, test = parts != part, parts == part
-        if np.unique(y[train]).size < 2 or not test.any():
-            continue
-        predicted = clone(model).fit(Z[train], y[train]).predict(Z[test])
-        gaps.append(errors(predicted, y[test], evidence.task))
-    return float(np.concatenate(gaps).mean()) if gaps else float("nan")
+    return Views(tuple(candidates), tuple(predictors), evidence.task, X, y, evidence.seed)
 
 
 def places_apart(candidates: Sequence[Candidate], evidence: Evidence) -> Vector:
