@@ -20,7 +20,7 @@ Array = np.ndarray
 Adapt = Callable[[Array, Array], tuple[Array, Array]]
 
 # Kernels between all rows: what fits a few seconds and a few hundred megabytes.
-MOST_KERNEL_ROWS = 1500
+MOST_KERNEL_ROWS = 1700
 # Added to covariances of standardised columns: at the libraries' default, 1e-8, what a column of no
 # variance has makes the maps fail.
 REGULARISATION = 1e-3
