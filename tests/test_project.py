@@ -23,8 +23,9 @@ ORDER = [
     *("labels", "domain", "space", "descent", "invariants", "minima", "search", "contrast"),
     *("predictors", "choice", "joint", "mixture", "strengths", "evidence", "views", "suggestion"),
     *("diagnosis", "storage", "alignment", "align", "plate", "many", "stacked", "aligned", "estimators"),
-    *("datasets", "digits_images", "networks", "experiments"),
-    *("model", "tables", "summary", "demo", "plots", "report", "cli"),
+    *("datasets", "digits_images", "networks", "protocols"),
+    *("model", "tables", "summary", "demo", "experiments_simulated", "experiments_digits"),
+    *("scoreboard", "claims", "plots", "figures", "report", "pages", "reproduce", "cli"),
     "__init__",
 ]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import plots, report, summary, tables
+from . import plots, report, reproduce, summary, tables
 from .align import align
 from .demo import demonstrate
 from .labels import Labels, read_labels, task_of
@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     _demo_parser(commands)
     _fit_parser(commands)
     _use_parsers(commands)
+    _reproduce_parser(commands)
     return parser
 
 
@@ -124,6 +125,33 @@ def _use_parsers(commands: Any) -> None:
 
     parser = _command(commands, "inspect", _inspect, "show what a model file holds")
     parser.add_argument("model", type=Path, metavar="MODEL")
+
+
+def _reproduce_parser(commands: Any) -> None:
+    text = "rerun the paper's experiments: tables, figures and a page"
+    parser = _command(commands, "reproduce", _reproduce_simulated, text)
+    experiments = parser.add_subparsers(required=True, metavar="simulated|digits")
+    text = "section 4.1: simulated data, figures 2 to 5"
+    simulated = _command(experiments, "simulated", _reproduce_simulated, text)
+    simulated.add_argument("--seeds", type=_count, default=reproduce.SEEDS, metavar="N")
+    text = "section 4.2: 45 pairs of digits, figures 6 to 8"
+    digits = _command(experiments, "digits", _reproduce_digits, text)
+    digits.add_argument("--networks", default="paper", metavar="NAMES", help="a,b,... or all")
+    digits.add_argument(
+        "--retrain", action="store_true", help="train the networks anew (needs torch) in DIR"
+    )
+    digits.add_argument(
+        "--data", type=Path, metavar="DIR", help="mnist.npz and usps.npz, not to be downloaded"
+    )
+    for one in (simulated, digits):
+        one.add_argument("--out", type=Path, required=True, metavar="DIR")
+        one.add_argument("--jobs", type=_count, default=2, metavar="N", help="processes")
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above zero; got {text!r}")
+    return int(text)
 
 
 def _components(text: str) -> int | float | str | None:
@@ -316,3 +344,35 @@ def _inspect(arguments: argparse.Namespace) -> None:
     for c in shown["candidates"]:
         error = "" if c["error"] is None else f"  error {c['error']:.3g} on {c['n_labelled']} rows"
         print(f"  {c['kind']:<16} MMD² {c['mmd2']:<10.3g} {c['starts']} descents{error}")
+
+
+def _reproduce_simulated(arguments: argparse.Namespace) -> None:
+    result = reproduce.simulated(
+        arguments.out,
+        seeds=arguments.seeds,
+        n_jobs=arguments.jobs,
+        command=arguments.command_line,
+        progress=_progress(),
+    )
+    print("\n".join(reproduce.told_of_simulated(result)))
+    print(reproduce.told_of_files(arguments.out, result))
+
+
+def _reproduce_digits(arguments: argparse.Namespace) -> None:
+    names = reproduce.chosen_networks(arguments.networks)
+    folder, bar = None, _progress()
+    if arguments.retrain:
+        folder = arguments.out / "networks"
+        reproduce.retrained(folder, names, arguments.data, bar)
+    elif arguments.data is not None:
+        raise ValueError("--data holds images to train on: it goes with --retrain.")
+    result = reproduce.digits(
+        arguments.out,
+        names,
+        folder=folder,
+        n_jobs=arguments.jobs,
+        command=arguments.command_line,
+        progress=bar,
+    )
+    print("\n".join(reproduce.told_of_digits(result)))
+    print(reproduce.told_of_files(arguments.out, result))

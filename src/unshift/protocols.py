@@ -75,7 +75,7 @@ NOTEBOOK = Protocol("paper, its notebook", 1.0, 2, test_moments=True, lowest=Fal
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """Alignments of one pair in the order of their starts, as (source map, target map), with MMD²."""
+    """Alignments of a pair in the order of their starts: (source map, target map), and MMD²."""
 
     maps: tuple[tuple[AffineMap, AffineMap], ...]
     mmd2: Vector
@@ -108,9 +108,7 @@ def algorithm_2(protocol: Protocol, pair: Pair, p: int, rng: np.random.Generator
     )
 
 
-def descents(
-    Z_A: Matrix, Z_B: Matrix, sigma: float, starts: Matrix
-) -> list[stiefel.Minimum]:
+def descents(Z_A: Matrix, Z_B: Matrix, sigma: float, starts: Matrix) -> list[stiefel.Minimum]:
     """Algorithm 1 on ``MMD²(Z_A, Z_B Rᵀ)`` from each of the starts (k, p, p)."""
     exact = ExactMMD(Z_A.astype(np.float32), Z_B.astype(np.float32), sigma)
     return [
@@ -124,7 +122,9 @@ def unsupervised(protocol: Protocol, aligned: Aligned) -> int:
     return int(np.argmin(aligned.mmd2)) if protocol.lowest else 0
 
 
-def semi_supervised(protocol: Protocol, aligned: Aligned, errors: Vector, none: float) -> int | None:
+def semi_supervised(
+    protocol: Protocol, aligned: Aligned, errors: Vector, none: float
+) -> int | None:
     """Which start's alignment has the lowest error (k,) on the labels; None for 'none'.
 
     Ties go to 'none', then to the lowest MMD² in the text's form and to I in the notebook's.
@@ -200,7 +200,8 @@ def coral(source: Moments, target: Moments) -> AffineMap:
     """
     eye = np.eye(source.width)
     A, B = (_covariance(whiten(stats)) + eye for stats in (source, target))
-    return AffineMap(source.center, np.linalg.solve(_root(A), _root(B)), target.center)
+    matrix = np.asarray(np.linalg.solve(_root(A), _root(B)), dtype=np.float64)
+    return AffineMap(source.center, matrix, target.center)
 
 
 def _covariance(whitening: Whitening) -> Matrix:

@@ -38,20 +38,25 @@ def page(fitted: Mapping[str, Any], pictures: Mapping[str, tuple[bytes, str]]) -
         f'<p class="soft">Predicting {escape(fitted["label"])} for {n} target rows from {m} source '
         f"rows, {fitted['labelled']} target labels given.</p>",
         "<h2>Why</h2>",
-        _list(fitted["reasons"]),
-        _picture("Before and after", pictures.get("domains")),
+        bullets(fitted["reasons"]),
+        picture("Before and after", pictures.get("domains")),
         "<h2>Candidates</h2>",
         "<p>Distinct alignments, best first; the first is in force.</p>",
         _candidates(fitted["candidates"]),
-        _picture("", pictures.get("mmd2")),
+        picture("", pictures.get("mmd2")),
         _balance(fitted["balance"]),
         _settings(fitted),
     ]
+    return document(fitted["label"], parts)
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """A whole page of these parts, which are HTML; the title is text."""
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>unshift: {escape(fitted['label'])}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<title>unshift: {escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
         "<body>\n" + "\n".join(part for part in parts if part) + "\n</body>\n</html>\n"
     )
 
@@ -60,14 +65,16 @@ def _sentence(text: str) -> str:
     return f"{escape(text[:1].upper() + text[1:])}."
 
 
-def _list(sentences: Sequence[str]) -> str:
+def bullets(sentences: Sequence[str]) -> str:
+    """A list of sentences."""
     return "<ul>\n" + "\n".join(f"<li>{escape(s)}</li>" for s in sentences) + "\n</ul>"
 
 
-def _picture(title: str, picture: tuple[bytes, str] | None) -> str:
-    if picture is None:
+def picture(title: str, drawn: tuple[bytes, str] | None) -> str:
+    """A figure of PNG bytes and a text alternative, below a title; nothing where there is none."""
+    if drawn is None:
         return ""
-    data, words = base64.b64encode(picture[0]).decode(), escape(picture[1])
+    data, words = base64.b64encode(drawn[0]).decode(), escape(drawn[1])
     heading = f"<h2>{escape(title)}</h2>\n" if title else ""
     return (
         f'{heading}<figure><img src="data:image/png;base64,{data}" alt="{words}">'
@@ -75,7 +82,7 @@ def _picture(title: str, picture: tuple[bytes, str] | None) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose first column is text and whose others are numbers."""
 
     def line(cells: Sequence[str], tag: str) -> str:
@@ -99,14 +106,14 @@ def _candidates(candidates: Sequence[Mapping[str, Any]]) -> str:
         )
         for c in candidates
     ]
-    return _table(("Start", "MMD²", "Descents that met here", "Error on labelled rows"), rows)
+    return table(("Start", "MMD²", "Descents that met here", "Error on labelled rows"), rows)
 
 
 def _balance(balance: Sequence[Mapping[str, Any]]) -> str:
     if not balance:
         return ""
     rows = [(b["class"], f"{b['source']:.1%}", f"{b['target']:.1%}") for b in balance]
-    return "<h2>Classes</h2>\n" + _table(("Class", "Source", "Predicted in the target"), rows)
+    return "<h2>Classes</h2>\n" + table(("Class", "Source", "Predicted in the target"), rows)
 
 
 def _settings(fitted: Mapping[str, Any]) -> str:
