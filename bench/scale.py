@@ -8,8 +8,8 @@ process of its own, with one thread of BLAS.
 
 ``all_rows`` is what touches every row: the checks of finiteness and the moments of both domains,
 measured by themselves; the reference is ``X.T @ X`` of both, one BLAS call each. ``rest`` is what
-align() takes beyond ``all_rows``: sampling, search, report; ``align_processor`` is the
-processor's time of it all, which does not count what else the machine does. Memory is what align() holds at its
+align() takes beyond ``all_rows``: sampling, search, report; ``align_processor`` is the processor's
+time of it all, which does not count what else the machine does. Memory is what align() holds at its
 peak beyond the input, by tracemalloc and by the process's resident set, over the input's size.
 """
 
