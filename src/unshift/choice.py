@@ -153,7 +153,8 @@ def agreement_credit(candidates: Sequence[Candidate], agreement: Matrix) -> Vect
     bound = np.array([not candidate.unbound for candidate in candidates])
     votes = agreement[:, bound].sum(axis=1) - bound  # without its own
     mean: Vector = votes / max(1, int(bound.sum()) - 1)
-    return (mean - ~bound) / AGREEMENT_UNIT
+    credit: Vector = (mean - ~bound) / AGREEMENT_UNIT
+    return credit
 
 
 def weigh(candidates: Sequence[Candidate], credit: Vector) -> list[Candidate]:

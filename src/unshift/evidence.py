@@ -292,7 +292,8 @@ def credit_of(
     if space.correspond[1]:
         n = float(space.samples[1].shape[0])
         q = min(MIXTURE_DIMENSIONS, space.whitenings[0].rank)
-        return scores(candidates, n, unbound) / max(SCORE_UNIT, 1.0 / np.sqrt(n * q))
+        credit: Vector = scores(candidates, n, unbound) / max(SCORE_UNIT, 1.0 / np.sqrt(n * q))
+        return credit
     source, target = (evenly(sample, COMPARED) for sample in space.samples)
     means = [
         kernel_means(source, target @ c.rotation.T, space.sigma)
