@@ -85,16 +85,19 @@ def _labels_avoid_it(summary: Sequence[Row], network: str) -> Row:
 
 
 def _proper_alignment_improves(summary: Sequence[Row], network: str) -> Row:
-    """Holds where the best start in hindsight improves nine in ten pairs at least, p = 5."""
+    """Holds where the best start in hindsight improves nine in ten pairs at least, p = 5.
+
+    In part where the best gain at least comes within 5 points of the published one.
+    """
+    best = find(summary, "the authors' own", PUBLISHED, P5, PAPERS_SHARE)["best_gain"]
     told, holds = [], []
     for form in FORMS:
         row = find(summary, network, f"{form}, {BEST_START}", P5, 0.0)
-        holds.append(row["worse"] <= 0.1 * row["pairs"])
+        holds += [row["worse"] <= 0.1 * row["pairs"], row["best_gain"] > best - 0.05]
         told.append(
             f"{form}: {row['pairs'] - row['worse']} of {row['pairs']} pairs at or above 'none', "
             f"{row['harmed_1']} more than a point under it, best {100 * row['best_gain']:+.1f}"
         )
-    best = find(summary, "the authors' own", PUBLISHED, P5, PAPERS_SHARE)["best_gain"]
     return _claim(
         "Properly aligned, essentially all pairs improve, by up to 48 %.",
         f"up to {100 * best:+.1f} points",
@@ -138,31 +141,31 @@ def _positive_eigenvalues(dimensions: Sequence[Row], network: str) -> Row:
 
 
 def _rows_are_too_few(rows: Sequence[Row], network: str) -> Row:
-    """Holds where more rows close at least half of the gap between p = all and p = 5.
+    """Holds where from the fewest to the most rows at least half of the gap to p = 5 closes.
 
-    Both without labels. In part where they help p = all at all, by 2 points or more.
+    Both without labels, at the lowest MMD², and with anti-alignments turned round (an accuracy
+    ``a`` counts as ``max(a, 1 − a)``): whether classes are swapped is not a matter of estimation,
+    and would hide the rest. In part where p = all gains more from rows than p = 5 does.
     """
     table = {(row["components"], row["rows"]): row for row in rows if row["network"] == network}
     # Rows that all pairs have, for both dimensions.
     most = max(row["pairs"] for row in table.values())
     counts = sorted({n for (_, n), row in table.items() if row["pairs"] == most})
-    few, many = counts[len(counts) // 2 - (len(counts) > 1)], counts[-1]
-    gaps = [table[(P5, n)]["accuracy"] - table[(ALL, n)]["accuracy"] for n in (few, many)]
-    helped = table[(ALL, many)]["accuracy"] - table[(ALL, few)]["accuracy"]
-    if gaps[1] <= 0.5 * gaps[0] and helped >= 0.02:
+    gaps = [table[(P5, n)]["turned"] - table[(ALL, n)]["turned"] for n in (counts[0], counts[-1])]
+    if gaps[0] > 0 and gaps[1] <= 0.5 * gaps[0]:
         verdict = CONFIRMED
     else:
-        verdict = PARTLY if helped >= 0.02 else REFUTED
+        verdict = PARTLY if gaps[1] < gaps[0] - 0.01 else REFUTED
     told = [
-        f"{n} rows a side: {table[(P5, n)]['accuracy']:.3f} at p = 5, "
-        f"{table[(ALL, n)]['accuracy']:.3f} at p = all, where the lowest MMD² misses a better "
-        f"minimum by over 5 points in {table[(ALL, n)]['misled']:.0%} of the pairs"
+        f"{n} rows a side: {table[(P5, n)]['turned']:.3f} and {table[(ALL, n)]['turned']:.3f}, "
+        f"misled on {table[(P5, n)]['misled']:.0%} and {table[(ALL, n)]['misled']:.0%} of the pairs"
         for n in counts
     ]
     return _claim(
         "High dimensions hurt because MMD is estimated badly there from few rows (a hypothesis).",
         "not tested",
-        "; ".join(told),
+        "accuracy at p = 5 and p = all, swapped classes turned round; misled where the lowest MMD² "
+        "misses another minimum that is over 5 points better: " + "; ".join(told),
         verdict,
     )
 

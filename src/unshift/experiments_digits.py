@@ -238,7 +238,7 @@ def vary_rows(pair: Pair, seed: tuple[int, ...]) -> dict[str, list[Row]]:
     Both domains are cut to as many rows; the target's come from USPS's training and test rows
     together. Among the minima that the seed points lead to, ``accuracy`` is that of the lowest
     MMD², ``best_start`` the highest; the choice is ``misled`` where they are more than 5 points
-    apart, which is the criterion's fault and not the search's.
+    apart, which is the criterion's fault and not the search's. ``turned`` is ``max(a, 1 − a)``.
     """
     rng = np.random.default_rng(seed)
     X_all = np.concatenate([pair.X_target, pair.X_labelled])
@@ -272,6 +272,7 @@ def _with_rows(
     lowest, best = int(np.argmin(values)), int(np.argmax(accuracies))
     return {
         "accuracy": float(accuracies[lowest]),
+        "turned": float(max(accuracies[lowest], 1.0 - accuracies[lowest])),
         "best_start": float(accuracies[best]),
         "anti_aligned": float(accuracies[lowest] < 0.5),
         "misled": float(accuracies[lowest] < accuracies[best] - 0.05),

@@ -232,8 +232,11 @@ def _notes(summary: Sequence[Row]) -> list[str]:
 def _network_drawings(
     name: str, scores: Scores, result: Mapping[str, Any], row_means: Sequence[Row]
 ) -> dict[str, tuple[Callable[[], Any], str]]:
-    maps = _maps(name, scores)
-    printed = [
+    forms = (protocols.TEXT.name, protocols.NOTEBOOK.name)
+    figure_6 = [_maps(name, scores, form, "5") for form in forms]
+    figures_7_8 = [_maps(name, scores, form, "all") for form in forms]
+    default = [_maps(name, scores, experiments_digits.UNSHIFT, "auto")]
+    printed: list[tuple[str, figures.Cells]] = [
         (
             title,
             {
@@ -259,7 +262,9 @@ def _network_drawings(
         "anti-aligned; blue: better."
     )
     return {
-        f"maps {name}": (lambda: figures.heat_maps(maps), legend),
+        f"figure 6 {name}": (lambda: figures.heat_maps(figure_6), legend),
+        f"figures 7 and 8 {name}": (lambda: figures.heat_maps(figures_7_8), legend),
+        f"default {name}": (lambda: figures.heat_maps(default), legend),
         f"published {name}": (
             lambda: figures.heat_maps([printed]),
             "The gains that the authors printed (figure 6, p = 5, their network), in points.",
@@ -275,26 +280,15 @@ def _network_drawings(
     }
 
 
-def _maps(
-    name: str, scores: Scores
-) -> list[list[tuple[str, dict[str, tuple[float | None, float]]]]]:
-    """Figures 6, 7 and 8 for each form of the protocol and unshift: no labels, then 10 %."""
-    pairs = scores.pairs(name)
-    grid = []
-    for method, p in (
-        *((form.name, p) for p in ("5", "all") for form in (protocols.TEXT, protocols.NOTEBOOK)),
-        (experiments_digits.UNSHIFT, "auto"),
-    ):
-        line: list[tuple[str, dict[str, tuple[float | None, float]]]] = []
-        for labels, words in ((0.0, "no labels"), (PAPERS_SHARE, "10 % labels")):
-            key = (name, method, p, labels)
-            accuracy, gain = scores.accuracy(key), scores.gain(key)
-            cells: dict[str, tuple[float | None, float]] = {
-                pair: (accuracy[pair], gain[pair]) for pair in pairs
-            }
-            line.append((f"{method}, p = {p}, {words}", cells))
-        grid.append(line)
-    return grid
+def _maps(name: str, scores: Scores, method: str, p: str) -> list[tuple[str, figures.Cells]]:
+    """A line of heat maps of one method: no labels, then 10 %."""
+    line: list[tuple[str, figures.Cells]] = []
+    for labels, words in ((0.0, "no labels"), (PAPERS_SHARE, "10 % labels")):
+        key = (name, method, p, labels)
+        accuracy, gain = scores.accuracy(key), scores.gain(key)
+        cells = {pair: (accuracy[pair], gain[pair]) for pair in scores.pairs(name)}
+        line.append((f"{method}, p = {p}, {words}", cells))
+    return line
 
 
 def _provenance(command: str, started: float) -> dict[str, Any]:

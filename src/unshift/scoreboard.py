@@ -172,7 +172,7 @@ def row_means(rows: Sequence[Row]) -> list[Row]:
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         groups[(row["network"], row["components"], row["rows"])].append(row)
-    names = ("accuracy", "best_start", "anti_aligned", "misled", "mmd2", "mmd2_of_best")
+    names = ("accuracy", "turned", "best_start", "anti_aligned", "misled", "mmd2", "mmd2_of_best")
     return [
         {"network": network, "components": components, "rows": count, "pairs": len(group)}
         | {name: float(np.mean([row[name] for row in group])) for name in names}
