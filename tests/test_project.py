@@ -20,7 +20,8 @@ PACKAGE = ROOT / "src" / "unshift"
 ORDER = [
     *("_blocks", "_arrays", "_checks"),
     *("affine", "moments", "whitening", "stiefel", "mmd", "spectral"),
-    *("labels", "domain", "space", "descent", "invariants", "minima", "search", "contrast"),
+    *("labels", "domain", "space"),
+    *("descent", "invariants", "minima", "plane", "search", "contrast"),
     *("predictors", "choice", "joint", "mixture", "strengths", "evidence", "views", "suggestion"),
     *("diagnosis", "storage", "alignment", "align", "plate", "many", "stacked", "aligned", "estimators"),
     *("datasets", "digits_images", "networks", "protocols"),

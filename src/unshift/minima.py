@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -62,15 +62,19 @@ class Minima:
         self.p = Z_source.shape[1]
         self.rng, self.parallel = rng, parallel
         self.source, self.target = Z_source.astype(np.float32), Z_target.astype(np.float32)
-        seen = [_sample(Z, START_ROWS, rng) for Z in (self.source, self.target)]
-        self.invariants = Invariants(seen[0], seen[1])
         frequencies = min(max(256, self.p**2), MOST_FREQUENCIES)
         self.rough = self._objective(frequencies, SCREEN_ROWS)
         self.objective = self._objective(2 * frequencies, DESCENT_ROWS)
         self.kinds: list[str] = []
         self.R, self.values = np.empty((0, self.p, self.p)), np.empty(0)
         self.tried = np.empty((0, self.p, self.p))
-        self.evaluations = 0
+        self.drawn = self.evaluations = 0
+
+    @cached_property
+    def invariants(self) -> Invariants:
+        """Of a sample of the rows: built for the first start that is drawn."""
+        seen = [_sample(Z, START_ROWS, self.rng) for Z in (self.source, self.target)]
+        return Invariants(seen[0], seen[1])
 
     def _objective(self, frequencies: int, rows: int) -> ValuesAndGradients:
         omega = orthogonal_frequencies(self.p, frequencies, np.sqrt(self.p), self.rng)
@@ -79,9 +83,10 @@ class Minima:
 
     def draw(self, count: int, keep: int) -> None:
         """Descend the ``keep`` lowest of ``count`` starts from the invariants, and a random one."""
-        children = self.rng.spawn(count)
-        drawn = self.parallel(delayed(self.invariants.propose)(child) for child in children)
+        invariants, children = self.invariants, self.rng.spawn(count)
+        drawn = self.parallel(delayed(invariants.propose)(child) for child in children)
         proposed = np.stack(drawn)
+        self.drawn += count
         _, values = self._through(self.rough, proposed, 0)
         kept = proposed[np.argsort(values, kind="stable")[:keep]]
         random = stiefel.random_orthogonal(self.p, self.rng, size=1)
@@ -89,7 +94,12 @@ class Minima:
 
     def descend(self, kinds: Sequence[str], R: Matrix) -> None:
         """Add the minima that the starts (B, p, p) lead to."""
-        R, values = self._through(self.objective, R, DESCENT_STEPS)
+        self.add(kinds, *self._through(self.objective, R, DESCENT_STEPS))
+
+    def add(self, kinds: Sequence[str], R: Matrix, values: Vector | None = None) -> None:
+        """Add rotations that are minima already."""
+        if values is None:
+            _, values = self._through(self.objective, R, 0)
         self.kinds += kinds
         self.R = np.concatenate([self.R, R])
         self.values = np.concatenate([self.values, values])

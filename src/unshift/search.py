@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from . import stiefel
 from .minima import Found, Minima
+from .plane import scan
 
 __all__ = ["Found", "SearchResult", "search"]
 
@@ -26,6 +27,7 @@ Progress = Callable[[str, int, int], object]
 
 FINISHED = "Finished: all starts were used. Raise n_starts for more certainty."
 SURE = "Stopped early: several descents met at the best minimum."
+SCANNED = "Finished: both components were scanned."
 INTERRUPTED = "Interrupted: these are the best rotations so far, not polished."
 
 # Starts drawn in a round and those of them that are descended; rounds of "auto"
@@ -62,36 +64,46 @@ def search(
     ``anchor`` (p, p) is a rotation to start from; ``class_means`` are the labelled means of both
     domains, (k, p) each. Starts that are given (these, and +I and −I or a reflection, as in the
     paper) are always descended and reported. Of ``n_starts`` others the promising are descended;
-    "auto" draws them in rounds until several have met at the best minimum.
+    "auto" draws them in rounds until several have met at the best minimum. For p <= 2 both
+    components are scanned instead.
 
     ``callback("starts", done, total)`` is told of the progress. An interrupt from the keyboard
     ends the search with the best so far. Results do not depend on ``n_jobs``, the number of
     joblib's threads.
     """
-    given = _given_starts(Z_source.shape[1], anchor, class_means)
-    drawn, status = 0, FINISHED
+    p = Z_source.shape[1]
+    given = _given_starts(p, anchor, class_means)
     # one thread of linear algebra per task: results cannot depend on how many share a machine
     with threadpool_limits(1), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
         minima = Minima(Z_source, Z_target, rng, parallel)
+        reported, status = len(given), SCANNED
+        if p <= 2:
+            scanned = scan(minima.source, minima.target, sigma)
+            minima.add(["scan"] * len(scanned), scanned)
+            reported += len(scanned)
         minima.descend(list(given), np.stack(list(given.values())))
-        total = MOST_ROUNDS * DRAWN if n_starts == "auto" else int(n_starts)
         try:
-            while drawn < total:
-                count = min(DRAWN, total - drawn)
-                minima.draw(count, DESCENDED)
-                minima.improve()
-                drawn += count
-                if callback is not None:
-                    callback("starts", drawn, total)
-                rounds = -(-drawn // DRAWN)
-                if n_starts == "auto" and rounds >= FEWEST_ROUNDS and minima.met() >= ENOUGH:
-                    status = SURE
-                    break
-            found = minima.polished(sigma, len(given))
+            if p > 2:
+                status = _draw_rounds(minima, n_starts, callback)
+            found = minima.polished(sigma, reported)
         except KeyboardInterrupt:
             status = INTERRUPTED
-            found = minima.unpolished(sigma, len(given))
-    return SearchResult(found, len(given) + drawn, minima.evaluations, status)
+            found = minima.unpolished(sigma, reported)
+    return SearchResult(found, reported + minima.drawn, minima.evaluations, status)
+
+
+def _draw_rounds(minima: Minima, n_starts: int | str, callback: Progress | None) -> str:
+    """Draw and improve, until all starts are used or "auto" is sure; the status."""
+    total = MOST_ROUNDS * DRAWN if n_starts == "auto" else int(n_starts)
+    while minima.drawn < total:
+        minima.draw(min(DRAWN, total - minima.drawn), DESCENDED)
+        minima.improve()
+        if callback is not None:
+            callback("starts", minima.drawn, total)
+        enough = minima.drawn >= FEWEST_ROUNDS * DRAWN and minima.met() >= ENOUGH
+        if n_starts == "auto" and enough:
+            return SURE
+    return FINISHED
 
 
 def _given_starts(
