@@ -4,6 +4,9 @@ Each method sees the source's rows and labels and the target's rows, and predict
 the estimator of all methods on top. Columns are first brought to the source's mean and deviation,
 which is what the estimator would do: the methods then see units of one size. Where columns do not
 correspond none of them applies.
+
+Beside unshift's own task are methods that train a network or weigh source rows (ADAPT's and others
+of skada's): they have no map to put in front of the same estimator.
 """
 
 from collections.abc import Callable

@@ -219,10 +219,16 @@ def findings(suite: Suite) -> str:
             f"On {len(losses)} controls unshift gains {np.mean(losses):.2f} points on average, "
             f"{min(losses):.2f} at least."
         )
-    turned = [key for key in suite.scored if key[1] == "subspace"]
-    if turned:
-        means = [np.mean([suite.score(key, m) for key in turned]) for m in (BASELINE, UNSUPERVISED)]
-        said.append("On skada's subspace shift: none {:.1f}, unshift {:.1f}.".format(*means))
+    for label in ("binary", "multiclass"):
+        keys = [k for k in suite.scored if k[1] == "subspace" and k[2].startswith(label)]
+        if keys:
+            scores = [[suite.score(key, m) for key in keys] for m in (BASELINE, UNSUPERVISED)]
+            best = [suite.number(key, UNSUPERVISED, "best_in_hindsight") for key in keys]
+            means = [_mean(values) for values in (*scores, best)]
+            said.append(
+                f"On skada's subspace shift, {label}: "
+                "none {:.1f}, unshift {:.1f}, best in hindsight {:.1f}.".format(*means)
+            )
     failed = sum(
         str(row.get("note", "")).startswith("failed")
         for found in suite.rows.values()
