@@ -56,11 +56,6 @@ class Invariants:
         left, values, right = np.linalg.svd(self._cross([(seen, first)]))
         return self._grow(left, values, right, seen, rng)
 
-    def regrow(self, R: Matrix, rng: np.random.Generator) -> Matrix:
-        """A rotation grown from those directions that ``R`` aligns consistently."""
-        left, values, right = np.linalg.svd(self.consistency(R, rng) @ R)
-        return self._grow(left, values, right, self._some_invariants(rng), rng)
-
     def consistency(self, R: Matrix, rng: np.random.Generator) -> Matrix:
         """``N Rᵀ`` for functions of the aligned coordinates themselves.
 

@@ -82,15 +82,19 @@ class Minima:
         return partial(spectral.values_and_gradients, _sample(self.target, rows, self.rng))
 
     def draw(self, count: int, keep: int) -> None:
-        """Descend the ``keep`` lowest of ``count`` starts from the invariants, and a random one."""
+        """Descend the ``keep`` lowest of ``count`` starts from the invariants, and random ones.
+
+        Of the latter there are more in few dimensions, where they find minima.
+        """
         invariants, children = self.invariants, self.rng.spawn(count)
         drawn = self.parallel(delayed(invariants.propose)(child) for child in children)
         proposed = np.stack(drawn)
         self.drawn += count
         _, values = self._through(self.rough, proposed, 0)
         kept = proposed[np.argsort(values, kind="stable")[:keep]]
-        random = stiefel.random_orthogonal(self.p, self.rng, size=1)
-        self.descend(["invariants"] * len(kept) + ["random"], np.concatenate([kept, random]))
+        random = stiefel.random_orthogonal(self.p, self.rng, size=max(1, 12 // self.p))
+        kinds = ["invariants"] * len(kept) + ["random"] * len(random)
+        self.descend(kinds, np.concatenate([kept, random]))
 
     def descend(self, kinds: Sequence[str], R: Matrix) -> None:
         """Add the minima that the starts (B, p, p) lead to."""

@@ -30,7 +30,8 @@ SURE = "Stopped early: several descents met at the best minimum."
 SCANNED = "Finished: both components were scanned."
 INTERRUPTED = "Interrupted: these are the best rotations so far, not polished."
 
-# Starts drawn in a round and those of them that are descended; rounds of "auto"
+# Starts drawn in a round and those of them that are descended; rounds of "auto", the most of them
+# one more for every four dimensions up to the limit
 DRAWN, DESCENDED = 8, 4
 FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
 # Descents that have to meet at the best minimum before "auto" stops
@@ -62,8 +63,8 @@ def search(
     """Minima of ``MMD²(Z_source, Z_target Rᵀ)`` over O(p), for whitened rows (n_A, p), (n_B, p).
 
     ``anchor`` (p, p) is a rotation to start from; ``class_means`` are the labelled means of both
-    domains, (k, p) each. Starts that are given (these, and +I and −I or a reflection, as in the
-    paper) are always descended and reported. Of ``n_starts`` others the promising are descended;
+    domains, (k, p) each. Starts that are given (these, and +I and −I as in the paper, or a
+    reflection where −I is a rotation) are always descended and reported. Of ``n_starts`` others the promising are descended;
     "auto" draws them in rounds until several have met at the best minimum. For p <= 2 both
     components are scanned instead.
 
@@ -94,7 +95,8 @@ def search(
 
 def _draw_rounds(minima: Minima, n_starts: int | str, callback: Progress | None) -> str:
     """Draw and improve, until all starts are used or "auto" is sure; the status."""
-    total = MOST_ROUNDS * DRAWN if n_starts == "auto" else int(n_starts)
+    rounds = min(MOST_ROUNDS, FEWEST_ROUNDS + minima.p // 4)
+    total = rounds * DRAWN if n_starts == "auto" else int(n_starts)
     while minima.drawn < total:
         minima.draw(min(DRAWN, total - minima.drawn), DESCENDED)
         minima.improve()
@@ -109,9 +111,13 @@ def _draw_rounds(minima: Minima, n_starts: int | str, callback: Progress | None)
 def _given_starts(
     p: int, anchor: Matrix | None, class_means: tuple[Matrix, Matrix] | None
 ) -> dict[str, Matrix]:
-    """Starts by kind, from the least to the most specific."""
-    mirror = np.eye(p)
-    mirror[0, 0] = -1.0
+    """Starts by kind, from the least to the most specific.
+
+    −I is in the other component of O(p) where p is odd; where it is even, a reflection is.
+    """
+    mirror = -np.eye(p)
+    if p % 2 == 0:
+        mirror[1:, 1:] *= -1.0
     starts = {"identity": np.eye(p), "reflected identity": mirror}
     if class_means is not None:
         source, target = class_means
