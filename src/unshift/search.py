@@ -64,9 +64,9 @@ def search(
 
     ``anchor`` (p, p) is a rotation to start from; ``class_means`` are the labelled means of both
     domains, (k, p) each. Starts that are given (these, and +I and −I as in the paper, or a
-    reflection where −I is a rotation) are always descended and reported. Of ``n_starts`` others the promising are descended;
-    "auto" draws them in rounds until several have met at the best minimum. For p <= 2 both
-    components are scanned instead.
+    reflection where −I is a rotation) are always descended and reported. Of ``n_starts`` others
+    the promising are descended; "auto" draws them in rounds until several have met at the best
+    minimum. For p <= 2 both components are scanned instead.
 
     ``callback("starts", done, total)`` is told of the progress. An interrupt from the keyboard
     ends the search with the best so far. Results do not depend on ``n_jobs``, the number of
