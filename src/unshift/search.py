@@ -82,6 +82,8 @@ def search(
             scanned = scan(minima.source, minima.target, sigma)
             minima.add(["scan"] * len(scanned), scanned)
             reported += len(scanned)
+            if callback is not None:
+                callback("starts", 1, 1)
         minima.descend(list(given), np.stack(list(given.values())))
         try:
             if p > 2:
