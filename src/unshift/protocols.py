@@ -96,9 +96,13 @@ def seed_points(p: int, count: int, rng: np.random.Generator) -> Matrix:
 
 
 def algorithm_2(protocol: Protocol, pair: Pair, p: int, rng: np.random.Generator) -> Aligned:
-    """Algorithm 2 from each seed point: whiten both domains, then minimise MMD² by Algorithm 1."""
+    """Algorithm 2 from each seed point: whiten both domains, then minimise MMD² by Algorithm 1.
+
+    In p dimensions, or as many as both domains have positive eigenvalues.
+    """
     X = pair.X_source_test if protocol.test_moments else pair.X_source
     whitenings = [whiten(moments(rows)) for rows in (X, pair.X_target)]
+    p = min(p, *(whitening.rank for whitening in whitenings))
     source, target = (whitening.whitener(p) for whitening in whitenings)
     Z_A, Z_B = source(evenly(X, COMPARED)), target(pair.X_target)
     minima = descents(Z_A, Z_B, protocol.sigma, seed_points(p, protocol.starts, rng))
