@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "unshift"
 
 # A file imports only from those before it.
 ORDER = [
-    *("_blocks", "_arrays", "_checks"),
+    *("_blocks", "_arrays", "_checks", "_extras"),
     *("affine", "moments", "whitening", "stiefel", "mmd", "spectral"),
     *("labels", "domain", "space"),
     *("descent", "invariants", "minima", "plane", "search", "contrast"),
@@ -26,6 +26,8 @@ ORDER = [
     *(
         "diagnosis",
         "storage",
+        "scene",
+        "plots",
         "alignment",
         "align",
         "plate",
@@ -36,7 +38,7 @@ ORDER = [
     ),
     *("datasets", "digits_images", "networks", "protocols"),
     *("model", "tables", "summary", "demo", "experiments_simulated", "experiments_digits"),
-    *("scoreboard", "claims", "plots", "figures", "report", "pages", "reproduce", "cli"),
+    *("scoreboard", "claims", "figures", "report", "pages", "reproduce", "cli"),
     "__init__",
 ]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import unshift
-from unshift import report, summary
+from unshift import report, scene, summary
 from unshift.datasets import make_mixture
 from unshift.labels import read_labels
 from unshift.model import Model, linear_predictor
@@ -98,7 +98,7 @@ def test_boundary_is_where_two_classes_are_equally_likely() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 2)) * [1.0, 30.0] + [5.0, -2.0]
     predictor = linear_predictor(X, (X @ [3.0, 0.1] > 15).astype(int), "classification")
-    line = summary.boundary(predictor)
+    line = scene.boundary(predictor)
     assert line is not None
     a, b, c = line
     on_it = np.array([[x, (c - a * x) / b] for x in (3.0, 5.0, 7.0)])
@@ -123,7 +123,7 @@ def test_linear_predictor_is_the_default_estimator() -> None:
 def test_unturned_map_is_the_whitening_alone() -> None:
     mixture = make_mixture(1)
     alignment = unshift.align(mixture.X_source, mixture.X_target, random_state=0)
-    maps = [summary.unturned(c) for c in alignment.candidates if c.rotation is not None]
+    maps = [scene.unturned(c) for c in alignment.candidates if c.rotation is not None]
     rows = [map_(mixture.X_target) for map_ in maps]
     np.testing.assert_allclose(np.cov(rows[0].T, bias=True), np.eye(2), atol=1e-10)
     for other in rows[1:]:

@@ -182,14 +182,16 @@ def align_pair(
     space = evidence.space
     if loss == "mmd" and not search_needed(evidence):
         return decide(candidates_of(space, [], evidence.choice), evidence)
-    found: Sequence[Found] = search(
+    result = search(
         *space.samples,
         sigma=space.sigma,
         rng=rng,
         anchor=space.anchor(1),
         class_means=evidence.class_means(),
         **effort,
-    ).found
+    )
+    found: Sequence[Found] = result.found
+    evidence = replace(evidence, descents=result.ends)
     if loss == "joint":
         found = jointly_refined(evidence, found, loss_weights, rng)
     else:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import summary
+from . import scene
 from .affine import AffineMap
 from .align import align
 from .alignment import Alignment
@@ -41,7 +41,7 @@ def demonstrate(
     find = partial(align, X_source, X_target, y_source, same_features=False, random_state=seed)
     blind, informed = find(callback=callback), find(y_target=y_given, callback=callback)
     identity = AffineMap.identity(X_source.shape[1])
-    unturned = summary.unturned(informed.candidates[0])
+    unturned = scene.unturned(informed.candidates[0])
     accuracies, panels = [], []
     for name, axes, to_source, to_target, marked in (
         ("without adaptation", FEATURES, identity, identity, given[:0]),
@@ -54,11 +54,11 @@ def demonstrate(
         right = np.delete(predictor.predict(target) == y_target, given)
         accuracies.append({"name": name, "accuracy": float(right.mean()), "rows": right.size})
         left, right_side = (
-            summary.domain(source, y_source),
-            summary.domain(target, y_target, marked),
+            scene.domain(source, y_source),
+            scene.domain(target, y_target, marked),
         )
         title = f"{name}: {right.mean():.1%}"
-        panels.append(summary.panel(title, axes, left, right_side, predictor))
+        panels.append(scene.panel(title, axes, left, right_side, predictor))
     return {
         "rows": (X_source.shape[0], X_target.shape[0]),
         "widths": (X_source.shape[1], X_target.shape[1]),

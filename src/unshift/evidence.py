@@ -47,7 +47,10 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the choice goes by, in samples of rows: what ``update`` needs, and nothing more."""
+    """What the choice goes by, in samples of rows: what ``update`` and pictures need, no more.
+
+    ``descents`` are the kinds of the starts and the MMD² at which each of them ended.
+    """
 
     space: SharedSpace
     trained: Examples | None
@@ -57,6 +60,7 @@ class Evidence:
     choice: str
     chance: float
     seed: int = 0
+    descents: tuple[tuple[str, float], ...] = ()
 
     @property
     def assumed(self) -> bool:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from . import stiefel, summary
+from . import scene, stiefel
 from .affine import AffineMap
 from .align import align
 from .alignment import Alignment
@@ -155,11 +155,11 @@ def _described(whitened: Whitened, minimum: stiefel.Minimum, truth: Matrix) -> R
 def _panel(whitened: Whitened, R: Matrix, title: str) -> dict[str, Any]:
     mixture = whitened.mixture
     predictor = linear_predictor(whitened.Z_A, mixture.y_source, "classification")
-    return summary.panel(
+    return scene.panel(
         f"{title}: {whitened.accuracy(R):.1%}",
         SHARED,
-        summary.domain(whitened.Z_A, mixture.y_source),
-        summary.domain(whitened.Z_B @ R.T, mixture.y_target),
+        scene.domain(whitened.Z_A, mixture.y_source),
+        scene.domain(whitened.Z_B @ R.T, mixture.y_target),
         predictor,
     )
 
@@ -187,10 +187,10 @@ def boundary_before_and_after(seed: int) -> list[dict[str, Any]]:
     ):
         rows = np.asarray(map_(mixture.X_target))
         right = float(np.mean(predictor.predict(rows) == mixture.y_target))
-        target = summary.domain(rows, mixture.y_target)
+        target = scene.domain(rows, mixture.y_target)
         axes = ("source feature 1", "source feature 2")
         panels.append(
-            summary.panel(f"{title}: {right:.1%}", axes, summary.domain(X, y), target, predictor)
+            scene.panel(f"{title}: {right:.1%}", axes, scene.domain(X, y), target, predictor)
         )
     return panels
 
@@ -221,11 +221,11 @@ def anti_alignment(seed: int) -> dict[str, Any]:
         value = exact.value(R)
         rows_.append({"alignment": name, "mmd2": value, "accuracy": accuracy})
         panels.append(
-            summary.panel(
+            scene.panel(
                 f"{name}: {accuracy:.1%}, MMD² {value:.5f}",
                 SHARED,
-                summary.domain(source, labels),
-                summary.domain(turned, labels),
+                scene.domain(source, labels),
+                scene.domain(turned, labels),
                 predictor,
             )
         )

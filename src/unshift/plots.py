@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .tables import extra
+from ._extras import extra
 
 Array = npt.NDArray[Any]
 

@@ -40,12 +40,17 @@ ENOUGH = 3
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The distinct minima, lowest MMD² first, and what it took to find them."""
+    """The distinct minima, lowest MMD² first, and what it took to find them.
+
+    ``ends`` holds for each start that was descended its kind and the MMD² where that ended, as
+    estimated in frequencies.
+    """
 
     found: tuple[Found, ...]
     n_starts: int
     n_evaluations: int
     status: str
+    ends: tuple[tuple[str, float], ...]
 
 
 def search(
@@ -92,7 +97,8 @@ def search(
         except KeyboardInterrupt:
             status = INTERRUPTED
             found = minima.unpolished(sigma, reported)
-    return SearchResult(found, reported + minima.drawn, minima.evaluations, status)
+    ends = tuple(zip(minima.kinds, minima.values.tolist(), strict=True))
+    return SearchResult(found, reported + minima.drawn, minima.evaluations, status, ends)
 
 
 def _draw_rounds(minima: Minima, n_starts: int | str, callback: Progress | None) -> str:

@@ -1,9 +1,4 @@
-"""Numbers into plain dictionaries, which plots, pages and the command line take as they are.
-
-A *panel* is one scatter plot: ``{"title", "axes": (x, y), "source", "target", "boundary"}``, where
-a domain is ``{"points": (n, 2), "labels": (n,), "marked": (k,)}`` and ``boundary`` a line
-``n · x = c`` as ``(n_0, n_1, c)``, or None.
-"""
+"""Numbers into plain dictionaries, which plots, pages and the command line take as they are."""
 
 from __future__ import annotations
 
@@ -14,63 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .affine import AffineMap
 from .alignment import Alignment
-from .choice import NO_ADAPTATION, Candidate
+from .choice import NO_ADAPTATION
 from .labels import Labels
 from .model import LinearPredictor, Model
+from .scene import domain, panel, unturned
 
 Array = npt.NDArray[Any]
 Matrix = npt.NDArray[np.float64]
 
 # Points of each domain that a picture shows: more would hide each other.
 SHOWN = 600
-
-
-def domain(points: Matrix, labels: Array, marked: Array | None = None) -> dict[str, Any]:
-    """One domain of a panel: first two coordinates (n, 2), labels (n,), rows to mark.
-
-    Where there is one coordinate only, rows are spread evenly over the other, to be seen.
-    """
-    if points.shape[1] == 1:
-        spread = np.arange(points.shape[0]) * 0.618034 % 1.0
-        points = np.column_stack([points, spread])
-    rows = np.arange(0) if marked is None else marked
-    return {"points": points[:, :2], "labels": labels, "marked": rows}
-
-
-def panel(
-    title: str,
-    axes: tuple[str, str],
-    source: dict[str, Any],
-    target: dict[str, Any],
-    predictor: LinearPredictor | None = None,
-) -> dict[str, Any]:
-    """One scatter plot of both domains, with the predictor's boundary where it is a line."""
-    return {
-        "title": title,
-        "axes": axes,
-        "source": source,
-        "target": target,
-        "boundary": None if predictor is None else boundary(predictor),
-    }
-
-
-def boundary(predictor: LinearPredictor) -> tuple[float, float, float] | None:
-    """The line ``n · x = c`` on which two classes are equally likely; None if it is no line."""
-    scores, classes = predictor.scores, predictor.classes
-    if classes is None or classes.size != 2 or scores.width_in != 2:
-        return None
-    normal = scores.matrix[:, 1] - scores.matrix[:, 0]
-    limit = normal @ scores.center - (scores.offset[1] - scores.offset[0])
-    return float(normal[0]), float(normal[1]), float(limit)
-
-
-def unturned(candidate: Candidate) -> AffineMap:
-    """The target's whitening alone: ``z = (z Rᵀ) R``."""
-    assert candidate.rotation is not None
-    p = candidate.rotation.shape[0]
-    return candidate.target.then(AffineMap(np.zeros(p), candidate.rotation, np.zeros(p)))
 
 
 def candidates(alignment: Alignment) -> list[dict[str, Any]]:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ._extras import extra
+
 CHUNK_ROWS = 50_000
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 PARQUET = ".parquet"
-
-
-def extra(module: str, name: str) -> Any:
-    """An optional module, or a sentence that says which extra brings it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            f"This needs {module.partition('.')[0]}, which is not installed: "
-            f"pip install 'unshift[{name}]'."
-        ) from error
 
 
 def _separator(path: Path) -> str | None:
