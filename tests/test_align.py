@@ -17,6 +17,7 @@ import unshift
 from planted import View, gap, lopsided_latent, view
 from unshift import storage
 from unshift.choice import NO_ADAPTATION
+from unshift.evidence import with_misfits
 
 FEW = {"n_starts": 2, "random_state": 0}
 PLANTED = {"same_features": False, "n_components": None, "random_state": 0}
@@ -405,6 +406,17 @@ def test_update_with_labels_weighs_the_same_maps_again(
     assert bits(planted) == bits(once) == bits(twice)
     unknown = planted.update(target.rows[:30], some(target.labels[:30], 10))
     assert unknown.candidates[0].n_labelled == 10
+
+
+def test_labels_change_nothing_that_rows_have_told(
+    planted, target: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = [c.misfit for c in planted.candidates]
+    again = [c.misfit for c in with_misfits(planted.candidates, planted.evidence)]
+    assert known == again, "so they need not be measured anew"
+    monkeypatch.setattr(unshift.alignment, "with_misfits", None)
+    told = planted.update(target.rows[:30], target.labels[:30])
+    assert sorted(c.misfit for c in told.candidates) == sorted(known)
 
 
 def test_update_with_rows_goes_on_from_where_it_stands(source: View) -> None:

@@ -178,7 +178,8 @@ class Alignment:
 def decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
     """Weigh the candidates by all there is to go by, rank them, and say what to think of it."""
     space, trained, labelled = evidence.space, evidence.trained, evidence.labelled
-    candidates = with_misfits(candidates, evidence)
+    if not all(np.isfinite(c.misfit) for c in candidates):  # labels that come later change none
+        candidates = with_misfits(candidates, evidence)
     if trained is not None and labelled is not None:
         candidates = judge(
             candidates,
