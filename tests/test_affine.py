@@ -1,5 +1,6 @@
-"""Affine maps: composition, inversion, tables, types, and what they refuse."""
+"""Affine maps: composition, inversion, tables, types, plain numbers, and what they refuse."""
 
+import json
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,15 @@ def test_a_mean_that_is_large_beside_the_spread_costs_no_precision() -> None:
     np.testing.assert_allclose(f(X), 3.0 * noise, rtol=1e-6)
 
 
+@pytest.mark.parametrize("center", [1e5 + 0.3, 1e6 + 1 / 3])
+def test_float32_rows_lose_no_digit_of_a_centre_that_float32_does_not_hold(center: float) -> None:
+    rng = np.random.default_rng(14)
+    X = (center + rng.standard_normal((200, 2))).astype(np.float32)
+    f = AffineMap(np.full(2, center), rng.standard_normal((2, 3)), rng.standard_normal(3))
+    exact = (X.astype(np.float64) - f.center) @ f.matrix + f.offset
+    np.testing.assert_allclose(f(X), exact, rtol=1e-6, atol=1e-6)
+
+
 def test_inputs_are_not_modified_and_any_layout_is_taken() -> None:
     rng = np.random.default_rng(5)
     f, X = some_map(4, 2, rng), rng.standard_normal((3000, 4))
@@ -213,3 +223,48 @@ def test_maps_that_do_not_fit_together_are_refused() -> None:
 
 def test_the_class_is_public() -> None:
     assert unshift.AffineMap is AffineMap
+
+
+@quick
+@given(widths, widths, seeds, st.sampled_from([1e-150, 1e-3, 1.0, 1e150]), st.booleans())
+def test_plain_numbers_give_the_same_bits_back(
+    n_in: int, n_out: int, seed: int, scale: float, named: bool
+) -> None:
+    f = some_map(n_in, n_out, np.random.default_rng(seed))
+    f = AffineMap(f.center * scale, f.matrix / scale, -f.offset)
+    if named:
+        names = tuple(f'a "{i}" é\n' for i in range(n_in))
+        f = f.renamed(names, tuple(f"z{i}" for i in range(n_out)))
+    through_text = json.loads(json.dumps(f.to_dict()))
+    for back in (AffineMap.from_dict(f.to_dict()), AffineMap.from_dict(through_text)):
+        for part in ("center", "matrix", "offset"):
+            assert getattr(back, part).tobytes() == getattr(f, part).tobytes()
+            assert getattr(back, part).shape == getattr(f, part).shape
+        assert (back.names_in, back.names_out) == (f.names_in, f.names_out)
+    again = AffineMap.from_json(f.to_json())
+    assert again.to_dict() == f.to_dict()
+
+
+def plain(**changes: Any) -> dict[str, Any]:
+    fields = AffineMap.identity(2, NAMES).to_dict() | changes
+    return {name: value for name, value in fields.items() if value is not Ellipsis}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ([1.0], "Expected the dictionary of AffineMap.to_dict.*got format None"),
+        (plain(format="another"), "got format 'another'"),
+        (plain(version=2), "got format 'unshift affine map', version 2"),
+        (plain(matrix=..., center=...), "lacks center, matrix"),
+        (plain(center=["a", 0.0]), "center of the affine map holds what is no number"),
+        (plain(offset=[0.0, float("nan")]), "offset .* finite numbers, a list.*1 that are not"),
+        (plain(matrix=[0.0, 1.0]), "matrix of the affine map should hold finite numbers, lists of"),
+        (plain(offset=[0.0]), r"matrix should have shape \(2, 1\); got \(2, 2\)"),
+        (plain(names_in=["a"]), "names_in of the affine map should be null or 2 strings"),
+        (plain(names_out=[1, 2]), "names_out of the affine map should be null or 2 strings"),
+    ],
+)
+def test_plain_numbers_of_something_else_are_refused(fields: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        AffineMap.from_dict(fields)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +16,9 @@ from ._checks import check_matrix, check_names, check_width
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
+
+# What a dictionary of plain numbers says it is; described in docs/production.md.
+FORMAT, VERSION = "unshift affine map", 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,24 +82,33 @@ class AffineMap:
         names = column_names(X)
         if names is not None and self.is_identity:
             return names
+        return self.shared_names()
+
+    def shared_names(self) -> tuple[str, ...]:
+        """Names of what comes out where the map has none: ``shared0``, ``shared1``, ..."""
         return tuple(f"shared{i}" for i in range(self.width_out))
 
     def _apply(self, rows: FloatArray) -> FloatArray:
         if self.is_identity:
             return rows.copy()
-        dtype = rows.dtype if self._fits(rows.dtype) else np.dtype(np.float64)
-        center, matrix, offset = (a.astype(dtype) for a in (self.center, self.matrix, self.offset))
+        dtype = rows.dtype if self.fits(rows.dtype) else np.dtype(np.float64)
+        matrix, offset = self.matrix.astype(dtype), self.offset.astype(dtype)
+        center, rest = split_center(self.center, dtype)
         mapped = np.empty((rows.shape[0], self.width_out), dtype=rows.dtype)
         for block in row_blocks(rows.shape[0], dtype.itemsize * (self.width_in + self.width_out)):
-            mapped[block] = (rows[block] - center) @ matrix + offset
+            centered = rows[block] - center
+            if rest is not None:
+                centered -= rest
+            mapped[block] = centered @ matrix + offset
         return mapped
 
-    def _fits(self, dtype: np.dtype[Any]) -> bool:
+    def fits(self, dtype: npt.DTypeLike) -> bool:
         """Whether every entry keeps its precision in the rows' type (float32 ends near 1e±38)."""
-        if dtype == np.float64:
+        if np.dtype(dtype) == np.float64:
             return True
+        places = np.abs(np.concatenate([self.center, self.offset]))
         sizes = np.abs(self.matrix[self.matrix != 0])
-        return bool(sizes.size == 0 or (sizes.max() < 1e30 and sizes.max() > 1e-25))
+        return bool(places.max() < 1e30 and (sizes.size == 0 or 1e-25 < sizes.max() < 1e30))
 
     def then(self, other: AffineMap) -> AffineMap:
         """First this map, then the other: ``(x - c1) M1 M2 + (b1 - c2) M2 + b2``."""
@@ -117,6 +131,49 @@ class AffineMap:
             self.offset, pseudo_inverse(self.matrix), self.center, self.names_out, self.names_in
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """The map in plain numbers, as docs/production.md describes them; for JSON and the like."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "center": self.center.tolist(),
+            "matrix": self.matrix.tolist(),
+            "offset": self.offset.tolist(),
+            "names_in": None if self.names_in is None else list(self.names_in),
+            "names_out": None if self.names_out is None else list(self.names_out),
+        }
+
+    def to_json(self) -> str:
+        """``to_dict`` as JSON text, whose digits give the same bits back."""
+        return json.dumps(self.to_dict(), allow_nan=False)
+
+    @staticmethod
+    def from_dict(fields: Mapping[str, Any]) -> AffineMap:
+        """The map that ``to_dict`` described; anything else is refused."""
+        named = fields if isinstance(fields, Mapping) else {}
+        if named.get("format") != FORMAT or named.get("version") != VERSION:
+            raise ValueError(
+                f"Expected the dictionary of AffineMap.to_dict, with format {FORMAT!r} and version "
+                f"{VERSION}; got format {named.get('format')!r}, version {named.get('version')!r}."
+            )
+        missing = [part for part in ("center", "matrix", "offset") if part not in named]
+        if missing:
+            raise ValueError(f"The affine map lacks {', '.join(missing)}: write it again.")
+        center, offset = _numbers(named, "center", 1), _numbers(named, "offset", 1)
+        matrix = _numbers(named, "matrix", 2)
+        if matrix.shape != (center.size, offset.size):
+            raise ValueError(
+                f"center has {center.size} numbers and offset {offset.size}, so matrix should have "
+                f"shape {(center.size, offset.size)}; got {matrix.shape}."
+            )
+        names_in = _names(named, "names_in", center.size)
+        return AffineMap(center, matrix, offset, names_in, _names(named, "names_out", offset.size))
+
+    @staticmethod
+    def from_json(text: str | bytes) -> AffineMap:
+        """The map that ``to_json`` wrote, the same bits."""
+        return AffineMap.from_dict(json.loads(text))
+
     def plain(self, rows: FloatArray) -> FloatArray:
         """The map of checked rows (n, d_in), whatever their names."""
         return self._apply(rows)
@@ -126,6 +183,40 @@ class AffineMap:
     ) -> AffineMap:
         """The same map with other column names."""
         return replace(self, names_in=names_in, names_out=names_out)
+
+
+def split_center(center: Vector, dtype: npt.DTypeLike) -> tuple[FloatArray, FloatArray | None]:
+    """The centre (d,) in the rows' type, and what rounding it left, to be subtracted next.
+
+    Of rows near the centre the first difference is exact, so that after the second no digit of
+    the centre is lost, be the mean ever so large beside the spread.
+    """
+    rounded: FloatArray = center.astype(dtype)
+    rest: FloatArray = (center - rounded).astype(dtype)
+    return rounded, rest if rest.any() else None
+
+
+def _numbers(fields: Mapping[str, Any], part: str, ndim: int) -> npt.NDArray[np.float64]:
+    try:
+        numbers = np.array(fields[part], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{part} of the affine map holds what is no number: {error}.") from error
+    if numbers.ndim != ndim or numbers.size == 0 or not np.isfinite(numbers).all():
+        raise ValueError(
+            f"{part} of the affine map should hold finite numbers, "
+            f"{'a list of them' if ndim == 1 else 'lists of equal length'}; got shape "
+            f"{numbers.shape} with {int((~np.isfinite(numbers)).sum())} that are not finite."
+        )
+    return numbers
+
+
+def _names(fields: Mapping[str, Any], part: str, width: int) -> tuple[str, ...] | None:
+    names = fields.get(part)
+    if names is None:
+        return None
+    if len(names) != width or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{part} of the affine map should be null or {width} strings.")
+    return tuple(names)
 
 
 def pseudo_inverse(matrix: Matrix) -> Matrix:
