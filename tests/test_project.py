@@ -26,6 +26,7 @@ ORDER = [
     *(
         "diagnosis",
         "storage",
+        "fold",
         "scene",
         "plots",
         "alignment",

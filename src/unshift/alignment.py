@@ -26,6 +26,7 @@ from .choice import (
 from .diagnosis import Diagnosis, chance_level, diagnose
 from .domain import evenly
 from .evidence import COMPARED, Evidence, Examples, candidates_of, credit_of, with_misfits
+from .fold import fold_candidate
 from .labels import Labels, check_labels, read_labels
 from .search import Found
 from .stiefel import minimize
@@ -94,6 +95,18 @@ class Alignment:
             candidates=(chosen, *others),
             diagnosis=replace(self.diagnosis, reasons=reasons),
         )
+
+    def fold(self, model: Any, *, space: str = "auto") -> Any:
+        """A copy of the fitted linear ``model`` that takes the target's raw features.
+
+        Its coefficients are ``W Mᵀ`` and its intercept ``w₀ + b Wᵀ − c (W Mᵀ)ᵀ``, with the map ``x
+        -> (x − c) M + b`` before it: its answers are those of the model behind the map, up to
+        rounding. ``space`` says what the model was trained on, "source" features or
+        ``alignment.source(X)``, "shared"; "auto" sees it from width and names, and asks where
+        both would do. Scalers and PCA before it in a Pipeline are folded too, so that what comes
+        back is the linear model alone. Whatever is not linear is refused.
+        """
+        return fold_candidate(model, self.candidates[0], space)
 
     def update(self, X_target: Any, y_target: Any = None) -> Alignment:
         """A new alignment with new labels, or with more target rows.

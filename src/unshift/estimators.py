@@ -211,6 +211,11 @@ class _AlignedPredictor(Aligned):
         """Predictions for rows of the target, of ``domain="source"``, or each of its own domain."""
         return self._answer("predict", X, domain, sample_domain)
 
+    def fold(self) -> Any:
+        """The linear estimator as one that takes the target's raw features; see Alignment.fold."""
+        check_is_fitted(self)
+        return self.alignment_.fold(self.estimator_, space="shared")
+
     def _answer(self, method: str, X: Any, domain: str | None, sample_domain: Any) -> Array:
         shared = self._to_shared(X, domain, sample_domain, method)
         answer: Array = getattr(self.estimator_, method)(shared)

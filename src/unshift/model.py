@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,10 @@ class LinearPredictor:
         probabilities: Matrix = softmax(self.scores(shared), axis=1)
         return probabilities
 
+    def behind(self, map_: AffineMap) -> LinearPredictor:
+        """The same predictor for rows that the map takes."""
+        return replace(self, scores=map_.then(self.scores))
+
 
 def linear_predictor(shared: Matrix, y: Array, task: str) -> LinearPredictor:
     """The default estimator, trained on the source's rows in the shared space (n, p).
@@ -72,6 +76,10 @@ class Model:
     alignment: Alignment
     predictor: LinearPredictor
     label: str
+
+    def fold(self) -> LinearPredictor:
+        """The predictor for the target's raw features."""
+        return self.predictor.behind(self.alignment.target)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file without pickle; ``unshift.load`` reads the alignment in it."""

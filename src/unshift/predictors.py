@@ -38,6 +38,11 @@ class Standardized(BaseEstimator):  # type: ignore[misc]
         self.estimator_.fit(self._scaled(X), y, **weights)
         return self
 
+    @property
+    def n_features_in_(self) -> int:
+        """Columns at fit."""
+        return int(self.center_.shape[0])
+
     def _scaled(self, X: FloatArray) -> FloatArray:
         scaled: FloatArray = ((X - self.center_) / self.scale_).astype(X.dtype, copy=False)
         return scaled
