@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import held_out
+from . import held_out, tables
 from .problems import CONTROLS, FAMILIES, SYMMETRIC
 
 Row = dict[str, Any]
 Key = tuple[str, str, str]
+
+markdown = partial(tables.markdown, digits=".1f")
 
 BASELINE, UNSUPERVISED, LABELLED = "none", "unshift", "unshift, 10 labels"
 ALIGNED, AMBIGUOUS = "aligned", "ambiguous"
@@ -236,19 +239,6 @@ def findings(suite: Suite) -> str:
     )
     said.append(f"Methods failed on a problem {failed} times in all.")
     return "\n".join(f"- {sentence}" for sentence in said)
-
-
-def markdown(lines: Sequence[Row]) -> str:
-    """Rows of equal keys as a table."""
-    if not lines:
-        return "(nothing to show)\n"
-    table = [list(lines[0]), ["---"] * len(lines[0])]
-    table += [[_cell(value) for value in line.values()] for line in lines]
-    return "".join("| " + " | ".join(cell.strip() for cell in row) + " |\n" for row in table)
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.1f}" if isinstance(value, float) else str(value)
 
 
 def constants(candidates: Sequence[Row]) -> str:
