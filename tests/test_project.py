@@ -38,7 +38,8 @@ ORDER = [
         "estimators",
     ),
     *("datasets", "digits_images", "networks", "protocols"),
-    *("model", "tables", "summary", "demo", "experiments_simulated", "experiments_digits"),
+    *("model", "chain", "onnx"),
+    *("tables", "summary", "demo", "experiments_simulated", "experiments_digits"),
     *("scoreboard", "claims", "figures", "report", "pages", "reproduce", "cli"),
     "__init__",
 ]
@@ -156,7 +157,7 @@ def test_import_loads_nothing_optional_and_opens_no_socket() -> None:
     # so each optional package is made absent, and who asks for one, even in a try, is written down.
     code = """
 import json, sys
-optional = {"torch", "pandas", "polars", "matplotlib", "ot", "pymanopt"}
+optional = {"torch", "pandas", "polars", "matplotlib", "ot", "pymanopt", "onnx", "skl2onnx"}
 asked, sockets = [], []
 class Absent:
     def find_spec(name, path=None, target=None):

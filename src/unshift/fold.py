@@ -7,6 +7,7 @@ for new target rows needs no code of ours, only other coefficients.
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .affine import AffineMap
 from .choice import Candidate
 from .predictors import Standardized
 
+Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
 
@@ -36,11 +38,53 @@ INSTEAD = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class AffineStep:
+    """``x -> (x − center) * factors + offset`` of a column each, or ``@ factors`` (d_in, d_out).
+
+    A scaler of many columns has a vector of factors, where an AffineMap has a square matrix.
+    """
+
+    center: Vector
+    factors: Matrix
+    offset: Vector
+
+    @property
+    def width_in(self) -> int:
+        """Number of columns it takes."""
+        return int(self.center.size)
+
+    @property
+    def width_out(self) -> int:
+        """Number of columns it gives."""
+        return int(self.offset.size)
+
+    def fits(self, dtype: npt.DTypeLike) -> bool:
+        """As ``AffineMap.fits``, which looks at the sizes of entries only."""
+        return AffineMap(self.center, self.factors, self.offset).fits(dtype)
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """The step of rows (n, d_in), in double precision."""
+        centered = rows - self.center
+        times = centered * self.factors if self.factors.ndim == 1 else centered @ self.factors
+        mapped: FloatArray = times + self.offset
+        return mapped
+
+    def after(self, map_: AffineMap) -> AffineMap:
+        """First the map, then this: ``(x − c) (M · f) + (b − center) · f + offset``."""
+        matrix, offset = map_.matrix, map_.offset - self.center
+        if self.factors.ndim == 1:
+            matrix, offset = matrix * self.factors, offset * self.factors
+        else:
+            matrix, offset = matrix @ self.factors, offset @ self.factors
+        return AffineMap(map_.center, matrix, offset + self.offset, map_.names_in)
+
+
 def fold_candidate(model: Any, candidate: Candidate, space: str) -> Any:
     """A model of target features that answers as ``model`` does behind the candidate's map."""
     check_option(space, "space", ("auto", "source", "shared"))
     if not hasattr(model, "behind"):
-        _refuse_unfitted(model)
+        refuse_unfitted(model, "fold takes a fitted scikit-learn model")
         of_source = _reads_source(model, candidate, space)
     else:
         of_source = space == "source"
@@ -53,9 +97,9 @@ def fold(model: Any, map_: AffineMap, probes: FloatArray) -> Any:
     """A model that answers as the linear ``model`` does behind ``map_``, proved on ``probes``."""
     if hasattr(model, "behind"):
         return model.behind(map_)
-    last, steps = _taken_apart(model, map_.width_out)
+    last, steps = _taken_apart(model)
     for step in steps:
-        map_ = map_.then(step)
+        map_ = step.after(map_)
     folded = _with_map(last, map_)
     if not _agree(last, map_, folded, probes):
         raise TypeError(
@@ -65,13 +109,14 @@ def fold(model: Any, map_: AffineMap, probes: FloatArray) -> Any:
     return folded
 
 
-def _refuse_unfitted(model: Any) -> None:
+def refuse_unfitted(model: Any, expected: str) -> None:
+    """Say what was ``expected`` where this is no estimator, or none that was fitted."""
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(model, type) or not hasattr(model, "fit"):
         raise TypeError(
-            f"fold takes a fitted scikit-learn model; got {model!r:.80}. Pass one that was "
-            "trained on source features or on alignment.source(X)."
+            f"{expected}; got {model!r:.80}. Pass one that was trained on source features or on "
+            "alignment.source(X)."
         )
     check_is_fitted(model)
 
@@ -121,61 +166,61 @@ def _first_step(model: Any) -> Any:
     return first
 
 
-def _taken_apart(model: Any, width: int) -> tuple[Any, list[AffineMap]]:
-    """The linear model at the end, and the affine steps before it, from ``width`` columns on."""
+def _taken_apart(model: Any) -> tuple[Any, list[AffineStep]]:
+    """The linear model at the end, and the affine steps before it."""
     from sklearn.pipeline import Pipeline
 
     if isinstance(model, Standardized):
-        last, steps = _taken_apart(model.estimator_, width)
-        return last, [_scaling(model.center_, model.scale_), *steps]
+        last, steps = _taken_apart(model.estimator_)
+        return last, [scaling_step(model.center_, model.scale_, model.n_features_in_), *steps]
     if not isinstance(model, Pipeline):
         return model, []
-    maps: list[AffineMap] = []
+    before: list[AffineStep] = []
     for name, step in model.steps[:-1]:
         if step is None or step == "passthrough":
             continue
-        map_ = _affine_step(step, width)
-        if map_ is None:
+        known = affine_step(step)
+        if known is None:
             raise TypeError(
                 f"Step {name!r} of the pipeline, {type(step).__name__}, is no affine step that "
                 "fold knows (StandardScaler, MinMaxScaler and MaxAbsScaler without clipping, "
                 f"RobustScaler, PCA). {INSTEAD}"
             )
-        maps.append(map_)
-        width = map_.width_out
-    last, steps = _taken_apart(model.steps[-1][1], width)
-    return last, [*maps, *steps]
+        before.append(known)
+    last, steps = _taken_apart(model.steps[-1][1])
+    return last, [*before, *steps]
 
 
-def _affine_step(step: Any, width: int) -> AffineMap | None:
+def affine_step(step: Any) -> AffineStep | None:
     """What a fitted transformer of scikit-learn does to rows; None where that is not affine."""
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-    zero, one = np.zeros(width), np.ones(width)
     if isinstance(step, StandardScaler):
-        return _scaling(
-            step.mean_ if step.with_mean else zero, step.scale_ if step.with_std else one
-        )
+        center, scale = step.mean_ if step.with_mean else None, step.scale_
+        return scaling_step(center, scale if step.with_std else None, step.n_features_in_)
     if isinstance(step, RobustScaler):
-        center = step.center_ if step.with_centering else zero
-        return _scaling(center, step.scale_ if step.with_scaling else one)
+        center, scale = step.center_ if step.with_centering else None, step.scale_
+        return scaling_step(center, scale if step.with_scaling else None, step.n_features_in_)
     if isinstance(step, MinMaxScaler) and not step.clip:
-        return AffineMap(zero, np.diag(step.scale_.astype(float)), step.min_.astype(float))
+        zero = np.zeros(step.n_features_in_)
+        return AffineStep(zero, step.scale_.astype(float), step.min_.astype(float))
     if isinstance(step, MaxAbsScaler) and not getattr(step, "clip", False):
-        return _scaling(zero, step.scale_)
+        return scaling_step(None, step.scale_, step.n_features_in_)
     if isinstance(step, PCA):
         directions = step.components_.T.astype(np.float64)
         if step.whiten:
             smallest = np.finfo(step.explained_variance_.dtype).eps
             directions = directions / np.sqrt(np.maximum(step.explained_variance_, smallest))
-        return AffineMap(step.mean_.astype(float), directions, np.zeros(directions.shape[1]))
+        return AffineStep(step.mean_.astype(float), directions, np.zeros(directions.shape[1]))
     return None
 
 
-def _scaling(center: Array, scale: Array) -> AffineMap:
-    factors = np.diag(1.0 / np.asarray(scale, dtype=np.float64))
-    return AffineMap(np.asarray(center, dtype=np.float64), factors, np.zeros(factors.shape[0]))
+def scaling_step(center: Array | None, scale: Array | None, width: int) -> AffineStep:
+    """``(x − center) / scale`` of ``width`` columns; None is no centre, or no scale."""
+    zero = np.zeros(width)
+    factors = np.ones(width) if scale is None else 1.0 / np.asarray(scale, dtype=np.float64)
+    return AffineStep(zero if center is None else np.asarray(center, np.float64), factors, zero)
 
 
 def _with_map(model: Any, map_: AffineMap) -> Any:
