@@ -263,7 +263,7 @@ SMALL = networks.Recipe("mlp", learning_rate=1e-2, epochs=4, seed=0, batch_size=
 
 def test_without_torch_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(ImportError, match=r"pip install 'unshift\[torch\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'unshift\[torch\]'"):
         networks.import_torch()
 
 

@@ -59,14 +59,17 @@ def _cell(ax: Any, x: int, y: int, accuracy: float | None, gain: float) -> None:
     else:
         fill = next(colour for limit, colour in GAINS if gain <= limit)
     ax.fill_between([x - 0.5, x + 0.5], y - 0.5, y + 0.5, facecolor=fill, edgecolor=LIGHT)
-    change = f"({100 * gain:+.1f})"
+    change = f"({round(100 * gain, 1) + 0.0:+.1f})"  # + 0.0: no minus before a zero
     text = change if accuracy is None else f"{100 * accuracy:.1f}\n{change}"
     ink = "#FFFFFF" if anti else INK
     ax.text(x, y, text, ha="center", va="center", fontsize=8, color=ink)
 
 
 def label_curves(rows: Sequence[Row], unadapted: float, blind: Mapping[str, float]) -> Any:
-    """Mean accuracy against the share of labels, a line for each method; squares without labels."""
+    """Mean accuracy against the share of labels, a line for each method; squares without labels.
+
+    A band is as wide as one standard deviation over the draws of the labels, either way.
+    """
     drawn = figure(6.6, 4.2)
     ax = drawn.subplots()
     names = list(dict.fromkeys((row["method"], row["components"]) for row in rows))
@@ -76,6 +79,8 @@ def label_curves(rows: Sequence[Row], unadapted: float, blind: Mapping[str, floa
         label = f"{name[0]}, p = {name[1]}"
         colour = COLOURS[i % len(COLOURS)]
         ax.plot(x, [row["mean"] for row in of_it], "o-", ms=4, color=colour, label=label)
+        low, high = ([row["mean"] + sign * row["spread"] for row in of_it] for sign in (-1, 1))
+        ax.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
     for i, name in enumerate(names):
         ax.plot([0], [blind[" ".join(name)]], "s", ms=5, color=COLOURS[i % len(COLOURS)])
     ax.axhline(unadapted, color=INK, lw=1, ls="--", label="none")

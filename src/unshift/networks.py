@@ -91,7 +91,7 @@ def import_torch() -> ModuleType:
     try:
         return importlib.import_module("torch")
     except ImportError as error:
-        raise ImportError(
+        raise ModuleNotFoundError(
             "Training a network needs torch, which is not installed. Install it with "
             "pip install 'unshift[torch]', or use the embeddings that come with the package: "
             "unshift.datasets.load_digits_embeddings()."
@@ -106,7 +106,7 @@ def train(
     device: str | None = None,
     progress: Progress | None = None,
     checkpoint: Path | None = None,
-    checkpoint_every: int = 10,
+    checkpoint_every: int = 1,
 ) -> Network:
     """Minimise the softmax cross entropy with Adam; goes on from `checkpoint` where there is one.
 
