@@ -27,6 +27,10 @@ ORDER = [
         "diagnosis",
         "storage",
         "fold",
+        "markup",
+        "svg",
+        "cards",
+        "changes",
         "scene",
         "plots",
         "alignment",
@@ -40,7 +44,7 @@ ORDER = [
     *("datasets", "digits_images", "networks", "protocols"),
     *("model", "chain", "onnx"),
     *("tables", "summary", "demo", "experiments_simulated", "experiments_digits"),
-    *("scoreboard", "claims", "figures", "report", "pages", "reproduce", "cli"),
+    *("scoreboard", "claims", "figures", "stage", "report", "pages", "reproduce", "cli"),
     "__init__",
 ]
 

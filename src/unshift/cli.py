@@ -234,8 +234,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         model, np.asarray(source), y_source.values, np.asarray(target), y_target
     )
     result["command"] = arguments.command_line
-    pictures, missing = _pictures(result)
-    page = report.page(result, pictures)
+    page = report.page(result)
     arguments.out.mkdir(parents=True, exist_ok=True)
     model.save(arguments.out / "model.unshift")
     tables.write(arguments.out / "predictions.csv", iter([predictions]))
@@ -244,8 +243,6 @@ def _fit(arguments: argparse.Namespace) -> None:
     for share in result["balance"]:
         print(f"{share['class']}: {share['source']:.1%} of source, {share['target']:.1%} of target")
     print(f"\nWritten to {arguments.out}: model.unshift, predictions.csv, report.html")
-    if missing:
-        print(f"The report has no pictures. {missing}")
 
 
 def _fitted(
@@ -274,26 +271,6 @@ def _with_gaps(labels: Labels) -> Any:
     values = labels.values.astype(object)
     values[~labels.known] = None
     return values
-
-
-def _pictures(result: dict[str, Any]) -> tuple[dict[str, tuple[bytes, str]], str]:
-    """The report's pictures with their text alternatives; without matplotlib none, and why."""
-    chance = result["numbers"].get("mmd2_by_chance")
-    try:
-        return {
-            "domains": (
-                plots.png(plots.panels(result["panels"], result["label"])),
-                "Source rows as discs and target rows as crosses, before and after alignment; the "
-                "target's colours are predictions.",
-            ),
-            "mmd2": (
-                plots.png(plots.discrepancies(result["candidates"], chance)),
-                "MMD, the root of MMD², that each candidate leaves; dashed, that of two samples "
-                "of one distribution.",
-            ),
-        }, ""
-    except ModuleNotFoundError as error:
-        return {}, str(error)
 
 
 def _predicted(model: Model, rows: Any) -> Any:

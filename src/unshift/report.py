@@ -2,127 +2,270 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #222; --soft: #666; --line: #ddd; --page: #fff; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e6e6; --soft: #a5a5a5; --line: #444; --page: #1b1b1b; }
+from . import svg
+from .cards import candidate_cells
+from .diagnosis import AMBIGUOUS, NOT_AFFINE, TOO_LITTLE
+from .markup import Html, asset, bullets, document, paragraph, section, table
+from .stage import stage
+
+# Verdicts that call for care, and the sign beside the colour that says so.
+CARE = (AMBIGUOUS, NOT_AFFINE, TOO_LITTLE)
+
+NEXT = {
+    AMBIGUOUS: "Look up the labels of the rows named below, write them into the target's "
+    "label column, and fit again: they settle which alignment is right.",
+    NOT_AFFINE: "Check units and columns of the two files. If they are right, label some target "
+    "rows and see whether the predictions hold before they are used.",
+    TOO_LITTLE: "Add rows, or ask for fewer components.",
 }
-body { margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: var(--ink);
-  background: var(--page); font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin-bottom: .25rem; }
-h2 { font-size: 1.1rem; margin-top: 2rem; }
-p.soft, figcaption, footer { color: var(--soft); font-size: .9rem; }
-div.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .9rem .3rem 0; text-align: left; border-bottom: 1px solid var(--line); }
-th.number, td.number { text-align: right; }
-figure { margin: 1rem 0; }
-figure img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
-@media print { body { margin: 0; max-width: none; } }
-"""
-
-# Nothing may be fetched, and no script may run, whatever the data's names and values say.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+WELL = (
+    "Use the predictions. A few labels of target rows, looked up after all, are the surest check."
+)
 
 
-def page(fitted: Mapping[str, Any], pictures: Mapping[str, tuple[bytes, str]]) -> str:
-    """The page; ``pictures`` holds PNG bytes and a text alternative under "domains" and "mmd2"."""
-    m, n = fitted["rows"]
+def page(fitted: Mapping[str, Any]) -> str:
+    """The page. Its script shows the other candidates; without one, that in force is shown."""
     parts = [
-        f"<h1>{_sentence(fitted['verdict'])}</h1>",
-        f'<p class="soft">Predicting {escape(fitted["label"])} for {n} target rows from {m} source '
-        f"rows, {fitted['labelled']} target labels given.</p>",
-        "<h2>Why</h2>",
-        bullets(fitted["reasons"]),
-        picture("Before and after", pictures.get("domains")),
-        "<h2>Candidates</h2>",
-        "<p>Distinct alignments, best first; the first is in force.</p>",
-        _candidates(fitted["candidates"]),
-        picture("", pictures.get("mmd2")),
-        _balance(fitted["balance"]),
-        _settings(fitted),
+        _head(fitted),
+        '<div class="pair">',
+        section("What to do next", paragraph(NEXT.get(fitted["verdict"], WELL))),
+        section("Why", bullets(fitted["reasons"])),
+        "</div>",
+        section("Before and after", stage(fitted)),
+        section("Candidates", *_candidates(fitted)),
+        section("What happens to the features", *_changes(fitted)),
+        section("Classes", *_classes(fitted)),
+        section("Numbers predicted", _quantiles(fitted)),
+        section("Rows worth labelling", *_labelling(fitted)),
+        section("About the files", *_notes(fitted)),
+        section("To repeat it", *_repeat(fitted)),
+        '<div id="tip" role="status" hidden></div>',
     ]
-    return document(fitted["label"], parts)
+    return document(fitted["label"], parts, asset("report.js"))
 
 
-def document(title: str, parts: Sequence[str]) -> str:
-    """A whole page of these parts, which are HTML; the title is text."""
+def _head(fitted: Mapping[str, Any]) -> str:
+    verdict, (m, n) = fitted["verdict"], fitted["rows"]
+    care = verdict in CARE
+    names = fitted["names"]
+    badge = f'<p class="badge {"care" if care else "well"}">{"!" if care else "✓"} '
     return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>unshift: {escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
-        "<body>\n" + "\n".join(part for part in parts if part) + "\n</body>\n</html>\n"
+        f"<header>\n{badge}{escape(verdict)}</p>\n<h1>{escape(fitted['headline'])}</h1>\n"
+        f'<p class="soft">{escape(fitted["label"])} predicted for {n:,} rows of {escape(names[1])} '
+        f"from {m:,} rows of {escape(names[0])}, {fitted['labelled']:,} target labels given.</p>\n"
+        f'<dl class="tiles">{"".join(_tiles(fitted))}</dl>\n</header>'
     )
 
 
-def _sentence(text: str) -> str:
-    return f"{escape(text[:1].upper() + text[1:])}."
+def _tiles(fitted: Mapping[str, Any]) -> list[str]:
+    """The few numbers to see first."""
+    numbers, best = fitted["numbers"], fitted["candidates"][0]
+    tiles = []
+    if "expected_accuracy" in numbers:
+        expected = numbers["expected_accuracy"]
+        tiles.append(("Accuracy to expect", f"{expected:.0%}" if expected < 0.985 else "over 98%"))
+    if best["weight"] is not None:
+        tiles.append(("Belief in this alignment", f"{best['weight']:.0%}"))
+    tiles.append(("Alignment", best["kind"]))
+    mmd2 = f"{best['mmd2']:.2g}"
+    if "mmd2_unadapted" in numbers:
+        mmd2 = f"{numbers['mmd2_unadapted']:.2g} → {mmd2}"
+    tiles.append(("MMD², before → after" if "→" in mmd2 else "MMD² left", mmd2))
+    return [f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles]
 
 
-def bullets(sentences: Sequence[str]) -> str:
-    """A list of sentences."""
-    return "<ul>\n" + "\n".join(f"<li>{escape(s)}</li>" for s in sentences) + "\n</ul>"
+def _candidates(fitted: Mapping[str, Any]) -> list[str]:
+    found = fitted["candidates"]
+    looked = {one["index"]: i for i, one in enumerate(fitted["picture"]["candidates"])}
+    rows = []
+    for i, one in enumerate(found):
+        kind, does, belief, mmd2, error = candidate_cells(one)
+        share = svg.barred(one["weight"] or 0.0, belief)
+        name = _show(looked[i], kind) if i in looked else kind
+        descents = str(one["starts"]) if one["rotated"] else "–"
+        rows.append((f"{i + 1}", name, does, mmd2, share, descents, error))
+    head = ("", "Candidate", "What it does", "MMD²", "Belief", "Descents", "Error on labels")
+    chance = fitted["numbers"].get("mmd2_by_chance")
+    ends = fitted["descents"]
+    words = "Distinct alignments, best first; the first is in force. Belief is the share that all "
+    words += "evidence together gives each. A lower MMD² alone does not make a better alignment."
+    told = f"The short lines are where {len(ends)} descents of the search ended. " if ends else ""
+    caption = f"{told}Chance is what two samples of one distribution would show on average."
+    return [
+        paragraph(words),
+        table(head, rows, words=3),
+        f"<figure>{svg.discrepancies(found, ends, chance)}"
+        f"<figcaption>{escape(caption)}</figcaption></figure>",
+    ]
 
 
-def picture(title: str, drawn: tuple[bytes, str] | None) -> str:
-    """A figure of PNG bytes and a text alternative, below a title; nothing where there is none."""
-    if drawn is None:
-        return ""
-    data, words = base64.b64encode(drawn[0]).decode(), escape(drawn[1])
-    heading = f"<h2>{escape(title)}</h2>\n" if title else ""
-    return (
-        f'{heading}<figure><img src="data:image/png;base64,{data}" alt="{words}">'
-        f"<figcaption>{words}</figcaption></figure>"
+def _show(i: int, kind: str) -> Html:
+    """The candidate's name, which a script makes a button that shows it."""
+    return Html(
+        f'<button type="button" class="show" disabled data-show="{i}">{escape(kind)}</button>'
     )
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
+def _changes(fitted: Mapping[str, Any]) -> list[str]:
+    """A table for each candidate that can be looked at, that in force to be seen."""
+    looked = fitted["picture"]["candidates"]
+    draw = _moved if fitted["same_features"] else _made
+    tables = []
+    for i, (one, features) in enumerate(zip(looked, fitted["changes"], strict=True)):
+        kind = fitted["candidates"][one["index"]]["kind"]
+        hidden = " hidden" if i else ""
+        tables.append(f'<div data-for="{i}"{hidden}>{draw(kind, features)}</div>')
+    d, e = fitted["widths"]
+    shown = len(fitted["changes"][0])
+    more = f" The {shown} first of {d:,} are shown." if shown < d else ""
+    if fitted["same_features"]:
+        words = (
+            "How far the map moves each column of the target, most first: as the root mean square "
+            "and the mean, in deviations of the source's column, and how its own deviation is "
+            "scaled. Mixed is the share of its variance afterwards that comes from other columns."
+        )
+    else:
+        words = (
+            f"Columns do not correspond: each source column is made of all {e:,} target columns. "
+            "Kept is its variance as made, over that in the source; made of names the target "
+            "columns with the largest weights."
+        )
+    return [paragraph(words + more), *tables]
 
-    def line(cells: Sequence[str], tag: str) -> str:
-        kinds = ["", *[' class="number"'] * (len(cells) - 1)]
-        return "".join(f"<{tag}{k}>{escape(c)}</{tag}>" for k, c in zip(kinds, cells, strict=True))
 
-    body = "\n".join(f"<tr>{line(row, 'td')}</tr>" for row in rows)
-    return (
-        f'<div class="wide"><table>\n<thead><tr>{line(head, "th")}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
-
-
-def _candidates(candidates: Sequence[Mapping[str, Any]]) -> str:
+def _moved(kind: str, features: Sequence[Mapping[str, Any]]) -> Html:
+    most = max([one["moved"] for one in features] + [1e-12])
     rows = [
         (
-            str(c["kind"]),
-            f"{c['mmd2']:.3g}",
-            str(c["starts"]),
-            "–" if c["error"] is None else f"{c['error']:.3g} on {c['n_labelled']}",
+            one["feature"],
+            svg.barred(one["moved"] / most, f"{one['moved']:.3g}"),
+            f"{one['shift']:+.3g}",
+            f"× {one['scale']:.3g}",
+            f"{one['mixed']:.0%}",
         )
-        for c in candidates
+        for one in features
     ]
-    return table(("Start", "MMD²", "Descents that met here", "Error on labelled rows"), rows)
+    return table(("Feature", "Moved", "Mean shift", "Spread", "Mixed"), rows, caption=kind)
 
 
-def _balance(balance: Sequence[Mapping[str, Any]]) -> str:
-    if not balance:
-        return ""
-    rows = [(b["class"], f"{b['source']:.1%}", f"{b['target']:.1%}") for b in balance]
-    return "<h2>Classes</h2>\n" + table(("Class", "Source", "Predicted in the target"), rows)
+def _made(kind: str, features: Sequence[Mapping[str, Any]]) -> Html:
+    rows = [
+        (
+            one["feature"],
+            ", ".join(f"{name} ({share:.0%})" for name, share in one["made"]),
+            svg.barred(one["kept"], f"{one['kept']:.0%}"),
+        )
+        for one in features
+    ]
+    return table(("Source column", "Made of", "Kept"), rows, words=2, caption=kind)
 
 
-def _settings(fitted: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {number}" for name, number in fitted["versions"].items())
-    command = fitted.get("command")
-    repeat = f"<p>Made by <code>{escape(command)}</code>.</p>\n" if command else ""
-    d, e = fitted["widths"]
+def _classes(fitted: Mapping[str, Any]) -> list[str]:
+    if not fitted["balance"]:
+        return []
+    shares = [
+        (
+            one["class"],
+            *(
+                "–" if share is None else svg.barred(share, f"{share:.1%}")
+                for share in (one["source"], one["expected"], one["target"])
+            ),
+        )
+        for one in fitted["balance"]
+    ]
+    sure = [_sure(one) for one in fitted["confidence"]]
+    return [
+        paragraph("Shares of the classes: in the source, expected in the target, and predicted."),
+        table(("Class", "Source", "Expected in the target", "Predicted"), shares),
+        paragraph(
+            "How sure the predictions are, by the class predicted: mean probability, the share of "
+            "at least 90 %, the share below 60 %, how the probabilities are spread from chance to "
+            "1, and how far the other candidates, by their belief, predict the same."
+        ),
+        table(("Class", "Rows", "Mean", "≥ 90 %", "< 60 %", "Spread", "Agreed"), sure),
+    ]
+
+
+def _sure(one: Mapping[str, Any]) -> tuple[str, ...]:
+    counts = ", ".join(str(count) for count in one["bins"])
+    words = f"Rows by probability, from the lowest: {counts}"
     return (
-        f"<h2>To repeat it</h2>\n{repeat}<p>{d} source and {e} target columns, "
-        f"{fitted['components']} dimensions, bandwidth {fitted['bandwidth']:.4g}; "
-        f"{escape(versions)}.</p>"
+        one["class"],
+        f"{one['rows']:,}",
+        *(_share(one[key]) for key in ("mean", "sure", "doubtful")),
+        svg.histogram(one["bins"], words),
+        _share(one["agreed"]),
     )
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def _quantiles(fitted: Mapping[str, Any]) -> str:
+    rows = [
+        (f"{one['share']:.0%} lie below", f"{one['source']:.4g}", f"{one['target']:.4g}")
+        for one in fitted["quantiles"]
+    ]
+    return table(("", "Source", "Predicted in the target"), rows) if rows else ""
+
+
+def _labelling(fitted: Mapping[str, Any]) -> list[str]:
+    labelling = fitted["labelling"]
+    if labelling is None:
+        return []
+    if labelling["now"] > 1.0 - 1e-9:
+        return [paragraph("All candidates see these rows alike: labels would not change which.")]
+    head = ("Row, from 0", *labelling["ids"], "What the candidates predict, by belief")
+    rows = [
+        (str(one["row"]), *one["ids"].values(), _votes(one["votes"])) for one in labelling["rows"]
+    ]
+    words = (
+        "The labels of these target rows, most telling first, would settle best which candidate "
+        "is right: belief in the right view of the target is expected to rise from "
+        f"{labelling['now']:.0%} to {labelling['then']:.0%}. They are ringed in the picture."
+    )
+    return [
+        paragraph(words),
+        table(head, rows, words=len(head)),
+        '<p class="controls" hidden><button type="button" id="save">Save as CSV</button></p>',
+    ]
+
+
+def _votes(votes: Sequence[tuple[str, float]], most: int = 3) -> str:
+    told = ", ".join(f"{name} ({share:.0%})" for name, share in votes[:most])
+    return f"{told}, …" if len(votes) > most else told
+
+
+def _notes(fitted: Mapping[str, Any]) -> list[str]:
+    """What was said of the files as they were read, and on how many rows this page rests."""
+    notes = list(fitted.get("notes", []))
+    kept, all_rows = fitted.get("rows_kept", fitted["rows"]), fitted["rows"]
+    for name, some, rows in zip(("source", "target"), kept, all_rows, strict=True):
+        if some < rows:
+            notes.append(f"Shares on this page are those of {some:,} of the {rows:,} {name} rows.")
+    return [bullets(notes)] if notes else []
+
+
+def _repeat(fitted: Mapping[str, Any]) -> list[str]:
+    """Command, call and versions."""
+    parts = []
+    if fitted.get("command"):
+        parts.append(f"<pre><code>{escape(fitted['command'])}</code></pre>")
+    options = fitted.get("options") or fitted["settings"]
+    given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    domains = "X_source, X_target, y_source, y_target"
+    call = f"import unshift\n\nalignment = unshift.align(\n    {domains},\n    {given},\n)"
+    d, e = fitted["widths"]
+    settled = ", ".join(f"{name} {value}" for name, value in fitted["settings"].items())
+    versions = ", ".join(f"{name} {number}" for name, number in fitted["versions"].items())
+    return [
+        *parts,
+        f"<pre><code>{escape(call)}</code></pre>",
+        paragraph(f"{d:,} source and {e:,} target columns. Settled on: {settled}.", "soft"),
+        paragraph(f"Versions: {versions}.", "soft"),
+    ]
