@@ -3,6 +3,8 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +35,30 @@ def naive(X: Matrix, Y: Matrix, sigma: float, a: Any = None, b: Any = None) -> f
 def two_samples(m: int, n: int, p: int, seed: int) -> tuple[Matrix, Matrix, np.random.Generator]:
     rng = np.random.default_rng(seed)
     return rng.standard_normal((m, p)), rng.standard_normal((n, p)) ** 3 / 2, rng
+
+
+@quick
+@given(
+    rows,
+    rows,
+    widths,
+    st.floats(0.2, 5.0),
+    st.sampled_from([(np.float32, 30), (np.float64, 150)]),
+    st.floats(-1.0, 1.0),
+    seeds,
+)
+def test_the_value_of_any_rows_in_any_units_is_the_double_sum(
+    m: int, n: int, p: int, sigma: float, kind: Any, size: float, seed: int
+) -> None:
+    dtype, decades = kind
+    scale = 10.0 ** (decades * size)
+    X, Y, _ = (Z.astype(dtype) if hasattr(Z, "astype") else Z for Z in two_samples(m, n, p, seed))
+    expected = naive(X, Y, sigma)
+    eps = float(np.finfo(dtype).eps)
+    with np.errstate(all="raise", under="ignore"):
+        found = unshift.mmd2((X * scale).astype(dtype), (Y * scale).astype(dtype), sigma * scale)
+    # rounding of the scaled rows moves each exponent by eps times its own size
+    assert found == pytest.approx(expected, rel=0, abs=100 * eps * (1 + 1 / sigma**2))
 
 
 @quick
@@ -237,11 +263,33 @@ def test_inputs_are_not_modified() -> None:
     np.testing.assert_array_equal(Y, kept[1])
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_have_the_discrepancy_of_their_numbers(frame: Any) -> None:
+    X, Y, _ = two_samples(30, 1, 3, 10)
+    for dtype in (np.float32, np.float64):
+        one, other = X.astype(dtype), Y.astype(dtype)
+        framed = (frame({f"c{i}": Z[:, i] for i in range(3)}) for Z in (one, other))
+        assert unshift.mmd2(*framed, 1.5) == unshift.mmd2(one, other, 1.5)
+    renamed = frame({f"d{i}": Y[:, i] for i in range(3)})
+    assert unshift.mmd2(X, renamed, 1.5) == unshift.mmd2(X, Y, 1.5)
+
+
 @pytest.mark.parametrize(
     ("X", "Y", "bandwidth", "message"),
     [
         (np.ones((4, 2)), np.ones((4, 3)), 1.0, "X has 2 columns and Y has 3"),
         (np.ones((4, 2)), np.ones((4, 2)), 0.0, "bandwidth should be a finite number above zero"),
+        (np.ones((4, 2)), np.ones((4, 2)), -1.0, "a finite number above zero; got -1.0"),
+        (np.ones((4, 2)), np.ones((4, 2)), np.nan, "a finite number above zero; got nan"),
+        (np.ones((4, 2)), np.ones((4, 2)), None, "a finite number above zero; got None"),
+        (np.ones((0, 2)), np.ones((4, 2)), 1.0, r"0 sample\(s\)"),
+        (np.ones(4), np.ones((4, 2)), 1.0, "Expected 2D array"),
+        (
+            pd.DataFrame({"a": [1.0], "b": [2.0]}),
+            pl.DataFrame({"b": [2.0], "a": [1.0]}),
+            1.0,
+            r"same columns in another order.* pass Y\[list\(X.columns\)\]",
+        ),
         (np.ones((4, 2)), np.ones((4, 2)), "wide", "bandwidth should be a number above zero or"),
         (np.array([[np.nan, 1.0]]), np.ones((4, 2)), 1.0, "row 0, column 0"),
     ],

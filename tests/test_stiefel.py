@@ -321,6 +321,7 @@ def test_the_start_is_not_modified() -> None:
         (np.ones((3, 2)), "orthonormal columns"),
         (np.ones((2, 3)), "no more columns than rows"),
         (np.ones(3), "no more columns than rows"),
+        (np.ones((3, 0)), r"with a column or more .* got shape \(3, 0\)"),
         (np.full((2, 2), np.nan), "orthonormal columns"),
     ],
 )
@@ -332,8 +333,87 @@ def test_a_start_off_the_manifold_is_refused(X0: Matrix, message: str) -> None:
 def test_wrong_options_are_named() -> None:
     with pytest.raises(ValueError, match="method should be one of 'search', 'fixed'; got 'newton'"):
         minimize(lambda X: (0.0, X), np.eye(2), method="newton")
-    with pytest.raises(ValueError, match="step should be a finite number above zero"):
-        minimize(lambda X: (0.0, X), np.eye(2), step=0.0)
+    for name in ("step", "tol"):
+        with pytest.raises(ValueError, match=f"{name} should be a finite number above zero"):
+            minimize(lambda X: (0.0, X), np.eye(2), **{name: 0.0})
+
+
+@pytest.mark.parametrize("wrong", [{"armijo": 0.95}, {"wolfe": 1.0}, {"memory": 1.5}])
+def test_conditions_that_no_step_need_meet_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="0 < armijo < wolfe < 1 and memory from 0 to 1; got"):
+        minimize(lambda X: (0.0, X), np.eye(2), **wrong)
+
+
+@pytest.mark.parametrize("method", ["search", "fixed"])
+@pytest.mark.parametrize("shape", [(3,), (3, 2), (2, 3), (3, 3, 1), ()])
+def test_a_gradient_of_another_shape_is_refused(method: str, shape: tuple[int, ...]) -> None:
+    message = r"in the shape of X, \(3, 3\); the gradient has shape"
+    with pytest.raises(ValueError, match=message):
+        minimize(lambda X: (0.0, np.ones(shape)), np.eye(3), method=method)
+
+
+@pytest.mark.parametrize("method", ["search", "fixed"])
+@pytest.mark.parametrize(("value", "entry"), [(np.nan, 0.0), (np.inf, 0.0), (1.0, np.nan)])
+def test_a_start_where_the_objective_is_not_finite_is_refused(
+    method: str, value: float, entry: float
+) -> None:
+    gradient = np.diag([entry, 1.0])
+    count = int(np.isnan(entry))
+    with pytest.raises(ValueError, match=f"At X0 the value is .* and {count} entries"):
+        minimize(lambda X: (value, gradient), np.eye(2), method=method)
+
+
+def behind_a_wall(p: int, bad: float, rng: np.random.Generator) -> tuple[Objective, Matrix]:
+    """``−log(trace X − c)`` less a slope towards where it is not defined, and a point that is."""
+    C = rng.standard_normal((p, p))
+
+    def value_and_gradient(X: Matrix) -> tuple[float, Matrix]:
+        room = float(np.trace(X)) - 0.9 * p
+        if room <= 0:
+            return (bad, np.full_like(X, bad)) if np.isnan(bad) else (-1e9, np.full_like(X, bad))
+        value = 10.0 * float(np.sum(C * X)) - 0.1 * np.log(room)
+        return value, 10.0 * C - 0.1 * np.eye(p) / room
+
+    return value_and_gradient, np.eye(p)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_the_search_steps_back_from_where_the_objective_is_not_finite(bad: float) -> None:
+    # inf: a value that looks low, with a gradient that is none
+    rng = np.random.default_rng(16)
+    inner, start = behind_a_wall(4, bad, rng)
+    objective = Recorded(inner)
+    found = minimize(objective, start, step=1.0, max_iter=200)
+    refused = [gradient for _, _, gradient in objective.calls if not np.isfinite(gradient).all()]
+    assert refused
+    assert np.isfinite(found.path).all()
+    assert np.trace(found.point) > 0.9 * 4
+    assert found.value < found.path[0]
+
+
+def test_the_fixed_form_stops_before_where_the_objective_is_not_finite() -> None:
+    rng = np.random.default_rng(16)
+    objective, start = behind_a_wall(4, np.nan, rng)
+    found = minimize(objective, start, method="fixed", step=0.01, max_iter=200)
+    assert 0 < found.iterations < 200
+    assert found.evaluations == found.iterations + 2
+    assert found.value == found.path[-1] == objective(found.point)[0]
+    assert not found.converged
+    assert "pass a shorter step" in found.status
+
+
+@pytest.mark.parametrize("method", ["search", "fixed"])
+def test_an_objective_may_use_one_array_for_all_its_gradients(method: str) -> None:
+    rng = np.random.default_rng(17)
+    objective, start = wavy(5, 5, rng), random_orthogonal(5, rng)
+    room = np.empty((5, 5))
+
+    def thrifty(X: Matrix) -> tuple[float, Matrix]:
+        value, room[:] = objective(X)
+        return value, room
+
+    one, other = (minimize(f, start, method=method, max_iter=50) for f in (objective, thrifty))
+    np.testing.assert_array_equal(one.path, other.path)
 
 
 @quick

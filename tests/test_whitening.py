@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.covariance import oas
 
+from unshift.affine import AffineMap
 from unshift.moments import moments
 from unshift.stiefel import random_orthogonal
 from unshift.whitening import Whitening, has_outliers, tame_outliers, whiten
@@ -59,11 +60,14 @@ def test_the_colourer_inverts_the_whitener(d: int, more: int, seed: int) -> None
 @quick
 @given(st.integers(1, 6), st.integers(0, 4), seeds)
 def test_eq_2_is_the_least_squares_solution(p: int, more: int, seed: int) -> None:
-    # Appendix A.1: z = (θᵀθ)^{-1} θᵀ (x − μ) makes the derivative 2θᵀθz − 2θᵀ(x − μ) zero.
+    # Appendix A.1: z = (θᵀθ)^{-1} θᵀ (x − μ) makes the derivative 2θᵀθz − 2θᵀ(x − μ) zero. It is
+    # what the inverse of the model's map gives.
     rng = np.random.default_rng(seed)
     theta, mu = rng.standard_normal((p + more, p)), rng.standard_normal(p + more)
     x = rng.standard_normal(p + more)
-    z = np.linalg.solve(theta.T @ theta, theta.T @ (x - mu))
+    model = AffineMap(np.zeros(p), theta.T, mu)  # eq. 1
+    z = model.inverse()(x[None])[0]
+    np.testing.assert_allclose(z, np.linalg.solve(theta.T @ theta, theta.T @ (x - mu)), atol=1e-7)
     np.testing.assert_allclose(2 * theta.T @ theta @ z - 2 * theta.T @ (x - mu), 0.0, atol=1e-8)
     least = np.sum((x - mu - theta @ z) ** 2)
     others = z + 1e-3 * rng.standard_normal((20, p))

@@ -156,6 +156,34 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
+def check_orthonormal(X: Any, name: str) -> npt.NDArray[np.float64]:
+    """A copy of a matrix (n, p) with ``XᵀX = I`` but for rounding, ``n >= p >= 1``."""
+    matrix = np.array(X, dtype=np.float64)
+    if matrix.ndim != 2 or not 1 <= matrix.shape[1] <= matrix.shape[0]:
+        raise ValueError(
+            f"{name} should be a matrix (n, p) with a column or more and no more columns than "
+            f"rows; got shape {matrix.shape}."
+        )
+    gap = float(np.abs(matrix.T @ matrix - np.eye(matrix.shape[1])).max())
+    if not gap < 1e-6:
+        raise ValueError(
+            f"{name} should have orthonormal columns; XᵀX differs from I by {gap:.2g}. "
+            f"Pass numpy.linalg.qr({name})[0], or stiefel.random_orthogonal(...)."
+        )
+    return matrix
+
+
+def check_gradient(gradient: Any, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """A copy of a gradient, of the shape of the point it was taken at."""
+    matrix = np.array(gradient, dtype=np.float64)
+    if matrix.shape != shape:
+        raise ValueError(
+            "value_and_gradient(X) should return F(X) and its gradient in the shape of X, "
+            f"{shape}; the gradient has shape {matrix.shape}."
+        )
+    return matrix
+
+
 def check_components(n_components: Any) -> int | float | str | None:
     """'auto', None, an int of at least 1 or a share of variance in (0, 1)."""
     if n_components is None or (isinstance(n_components, str) and n_components == "auto"):

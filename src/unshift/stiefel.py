@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ._checks import check_option, check_positive
+from ._checks import check_gradient, check_option, check_orthonormal, check_positive
 
 Matrix = npt.NDArray[np.float64]
 ValueAndGradient = Callable[[Matrix], tuple[float, Matrix]]
@@ -32,6 +32,10 @@ FIXED = (
     'Use method="search" for a stopping test.'
 )
 INTERRUPTED = "Interrupted by the callback: this is the best point so far."
+NOT_FINITE = (
+    "Stopped before a step to where the value or the gradient is not finite: pass a shorter step, "
+    'or method="search", which shortens it by itself.'
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +73,10 @@ def minimize(
     secants: int = 20,
     callback: Callable[[int, Matrix, float], bool | None] | None = None,
 ) -> Minimum:
-    """Minimise a differentiable ``F`` over ``{X: XᵀX = I}`` from ``X0`` (n, p).
+    """Minimise a differentiable ``F`` over ``{X: XᵀX = I}`` from ``X0`` (n, p), ``n >= p >= 1``.
 
-    ``value_and_gradient(X)`` returns ``F(X)`` and the Euclidean gradient ``∂F/∂X`` (n, p).
+    ``value_and_gradient(X)`` returns ``F(X)`` and the Euclidean gradient ``∂F/∂X`` (n, p), both
+    finite at ``X0``; elsewhere the search steps back from where they are not.
 
     ``method="fixed"`` is the paper's Algorithm 1 to the letter: ``max_iter`` steps of length
     ``step``, and the last point. ``method="search"`` turns against the gradient as the last
@@ -81,52 +86,81 @@ def minimize(
         ``F(Y(τ)) <= C + armijo · τ · F'(0)``   and   ``F'(Y(τ)) >= wolfe · F'(0)``
 
     where ``C`` is the running mean of past values with weight ``memory`` (Zhang and Hager; 0 is
-    the monotone search). It stops once ``‖G − X Gᵀ X‖ <= tol · ‖G‖``, the larger of the first and
-    the present ``‖G‖``, and returns the best point seen. ``callback(iteration, X, value)`` may
-    return True to stop.
+    the monotone search); the first ``τ`` is tried where ``X`` moves by ten times ``step``. It stops
+    once ``‖G − X Gᵀ X‖ <= tol · ‖G‖``, the larger of the first and the present ``‖G‖``, or after
+    ``max_iter`` steps, and returns the best point seen.
+
+    ``callback(iteration, X, value)`` hears of every step; where it returns True the descent stops.
+    The result is a ``Minimum``, whose status says how it ended and what to do about it.
     """
     check_option(method, "method", ("search", "fixed"))
     check_positive(step, "step")
-    X = _check_start(X0)
+    check_positive(tol, "tol")
+    if not (0 < armijo < wolfe < 1 and 0 <= memory <= 1):
+        raise ValueError(
+            "armijo and wolfe should be 0 < armijo < wolfe < 1 and memory from 0 to 1; "
+            f"got armijo={armijo!r}, wolfe={wolfe!r}, memory={memory!r}."
+        )
+    X = orthonormalise(check_orthonormal(X0, "X0"))
+    objective = _Objective(value_and_gradient, X.shape)
     if method == "fixed":
-        return _fixed(value_and_gradient, X, step, max_iter, callback)
+        return _fixed(objective, X, step, max_iter, callback)
     pairs = _Secants(0 if 2 * X.shape[1] < X.shape[0] else secants)
-    descent = _Descent(value_and_gradient, X, armijo, wolfe, memory, pairs)
+    descent = _Descent(objective, X, armijo, wolfe, memory, pairs)
     return descent.run(step, max_iter, tol, callback)
 
 
-def _check_start(X0: Matrix) -> Matrix:
-    X = np.array(X0, dtype=np.float64)
-    if X.ndim != 2 or X.shape[0] < X.shape[1]:
-        raise ValueError(f"X0 should be a matrix with no more columns than rows; got {X.shape}.")
-    gap = float(np.abs(X.T @ X - np.eye(X.shape[1])).max())
-    if not gap < 1e-6:
-        raise ValueError(
-            f"X0 should have orthonormal columns; XᵀX differs from I by {gap:.2g}. "
-            "Pass numpy.linalg.qr(X0)[0], or stiefel.random_orthogonal(...)."
-        )
-    return orthonormalise(X)
+class _Objective:
+    """The objective, its answers checked and counted."""
+
+    def __init__(self, call: ValueAndGradient, shape: tuple[int, ...]) -> None:
+        self.call, self.shape = call, shape
+        self.evaluations = 0
+
+    def __call__(self, X: Matrix) -> tuple[float, Matrix]:
+        """Value and gradient, a copy of its own: the caller may reuse its array."""
+        self.evaluations += 1
+        value, gradient = self.call(X)
+        return float(value), check_gradient(gradient, self.shape)
+
+    def start(self, X: Matrix) -> tuple[float, Matrix]:
+        """At ``X0``, where both must be finite."""
+        value, gradient = self(X)
+        if not _finite(value, gradient):
+            raise ValueError(
+                f"At X0 the value is {value:g} and {np.sum(~np.isfinite(gradient))} entries of the "
+                "gradient are not finite. Start where F and its gradient are."
+            )
+        return value, gradient
+
+
+def _finite(value: float, gradient: Matrix) -> bool:
+    return bool(np.isfinite(value) and np.isfinite(gradient).all())
 
 
 def _fixed(
-    objective: ValueAndGradient,
+    objective: _Objective,
     X: Matrix,
     step: float,
     max_iter: int,
     callback: Callable[[int, Matrix, float], bool | None] | None,
 ) -> Minimum:
     """Algorithm 1 as printed."""
-    value, gradient = objective(X)
+    value, gradient = objective.start(X)
     path = [value]
     status = FIXED
     for iteration in range(1, max_iter + 1):
-        X = Curve(X, gradient).point(step)
-        value, gradient = objective(X)
+        following = Curve(X, gradient).point(step)
+        value, gradient = objective(following)
+        if not _finite(value, gradient):
+            status = NOT_FINITE
+            break
+        X = following
         path.append(value)
         if callback is not None and callback(iteration, X, value):
             status = INTERRUPTED
             break
-    return Minimum(X, value, np.array(path), len(path), False, status)
+    return Minimum(X, path[-1], np.array(path), objective.evaluations, False, status)
 
 
 class Curve:
@@ -216,14 +250,13 @@ class _Secants:
 class _Descent:
     """State of the curvilinear search."""
 
-    objective: ValueAndGradient
+    objective: _Objective
     X: Matrix
     armijo: float
     wolfe: float
     memory: float
     secants: _Secants
     path: list[float] = field(default_factory=list)
-    evaluations: int = 0
 
     def run(
         self,
@@ -232,7 +265,7 @@ class _Descent:
         tol: float,
         callback: Callable[[int, Matrix, float], bool | None] | None,
     ) -> Minimum:
-        value, gradient = self._evaluate(self.X)
+        value, gradient = self.objective.start(self.X)
         self.path.append(value)
         best, best_value = self.X, value
         reference, weight = value, 1.0
@@ -294,9 +327,10 @@ class _Descent:
         low, high = 0.0, np.inf
         for _ in range(60):
             Y = curve.point(step)
-            value, gradient = self._evaluate(Y)
+            value, gradient = self.objective(Y)
             guess = np.nan
-            if not value <= reference + self.armijo * step * curve.slope:
+            low_enough = value <= reference + self.armijo * step * curve.slope
+            if not (low_enough and _finite(value, gradient)):
                 high = step
                 bend = value - start - curve.slope * step
                 guess = -0.5 * curve.slope * step * step / bend if bend > 0 else np.nan
@@ -310,13 +344,9 @@ class _Descent:
             step = guess if np.isfinite(high) else 2.0 * low
         return None
 
-    def _evaluate(self, X: Matrix) -> tuple[float, Matrix]:
-        self.evaluations += 1
-        value, gradient = self.objective(X)
-        return float(value), np.asarray(gradient, dtype=np.float64)
-
     def _end(self, point: Matrix, value: float, converged: bool, status: str) -> Minimum:
-        return Minimum(point, value, np.array(self.path), self.evaluations, converged, status)
+        count = self.objective.evaluations
+        return Minimum(point, value, np.array(self.path), count, converged, status)
 
 
 def _first_step(curve: Curve, length: float) -> float:
