@@ -18,6 +18,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -48,6 +49,7 @@ CLASSIFIERS = [
     LinearDiscriminantAnalysis(),
     RandomForestClassifier(20, random_state=0),
     GradientBoostingClassifier(n_estimators=10, random_state=0),
+    HistGradientBoostingClassifier(max_iter=5),
     KNeighborsClassifier(),
     SVC(),
     make_pipeline(StandardScaler(), SVC()),
@@ -343,7 +345,11 @@ class Unknown(DecisionTreeClassifier):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda a, X, y: {"model": Unknown().fit(X, y)}, TypeError, "no converter.*Unknown.*Regis"),
+        (
+            lambda a, X, y: {"model": Unknown().fit(X, y)},
+            TypeError,
+            "could not convert Unknown: Unable.*teach",
+        ),
         (lambda a, X, y: {"model": Ridge()}, NotFittedError, "not fitted"),
         (lambda a, X, y: {"model": a}, TypeError, "to_onnx takes a fitted model or a map; got <Al"),
         (lambda a, X, y: {"model": a.source, "dtype": "half"}, ValueError, "dtype should be one"),

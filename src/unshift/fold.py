@@ -196,18 +196,19 @@ def affine_step(step: Any) -> AffineStep | None:
     from sklearn.decomposition import PCA
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
-    if isinstance(step, StandardScaler):
+    kind = type(step)  # a subclass may do otherwise
+    if kind is StandardScaler:
         center, scale = step.mean_ if step.with_mean else None, step.scale_
         return scaling_step(center, scale if step.with_std else None, step.n_features_in_)
-    if isinstance(step, RobustScaler):
+    if kind is RobustScaler:
         center, scale = step.center_ if step.with_centering else None, step.scale_
         return scaling_step(center, scale if step.with_scaling else None, step.n_features_in_)
-    if isinstance(step, MinMaxScaler) and not step.clip:
+    if kind is MinMaxScaler and not step.clip:
         zero = np.zeros(step.n_features_in_)
         return AffineStep(zero, step.scale_.astype(float), step.min_.astype(float))
-    if isinstance(step, MaxAbsScaler) and not getattr(step, "clip", False):
+    if kind is MaxAbsScaler and not getattr(step, "clip", False):
         return scaling_step(None, step.scale_, step.n_features_in_)
-    if isinstance(step, PCA):
+    if kind is PCA:
         directions = step.components_.T.astype(np.float64)
         if step.whiten:
             smallest = np.finfo(step.explained_variance_.dtype).eps

@@ -116,18 +116,20 @@ def _check_behind(map_: AffineMap, first: Any) -> None:
 
 def _converted(steps: tuple[Any, ...], inputs: list[Any], target_opset: int | None) -> Any:
     skl2onnx = extra("skl2onnx", EXTRA)
-    missing = extra("skl2onnx.common.exceptions", EXTRA)
-    with warnings.catch_warnings():  # it reads attributes that scikit-learn is about to drop
-        warnings.filterwarnings("ignore", "Attribute `prob[AB]_`", FutureWarning)
+    with warnings.catch_warnings():  # it uses what scikit-learn and protobuf are about to drop
+        for kind in (FutureWarning, DeprecationWarning):
+            warnings.simplefilter("ignore", kind)
         try:
             return skl2onnx.convert_sklearn(
                 Chain(steps), name="unshift", initial_types=inputs, target_opset=target_opset
             )
-        except (missing.MissingShapeCalculator, missing.MissingConverter) as error:
-            known = ", ".join(type(s).__name__ for s in steps if not isinstance(s, AffineStep))
+        except (RuntimeError, ValueError, NameError) as error:
+            known = ", ".join(type(s).__name__ for s in steps if not isinstance(s, OURS))
+            said = str(error).partition("\n")[0]
             raise TypeError(
-                f"skl2onnx has no converter for one of {known}. Register one with "
-                "skl2onnx.update_registered_converter, or use an estimator that it knows."
+                f"skl2onnx {skl2onnx.__version__} could not convert {known or 'the map'}: "
+                f"{said:.160} Use an estimator that it knows, or teach it this one with "
+                "skl2onnx.update_registered_converter."
             ) from error
 
 
