@@ -183,6 +183,16 @@ def test_hindsight_is_at_least_what_was_chosen(found) -> None:
             assert accuracy <= best
 
 
+def test_a_pair_on_which_nothing_had_to_be_searched_has_its_rows_too() -> None:
+    data = make_mixture(0, n_rows=800)
+    X, y = (np.array_split(part, 4) for part in (data.X_source, data.y_source))
+    pair = Pair("0 1", X[0], y[0], X[1], X[2], y[2], X[3], y[3])
+    rows = digits._unshift_rows(Judge(pair), [np.arange(10)])
+    assert [row["method"] for row in rows[:3]] == [digits.UNSHIFT, digits.LOWEST, digits.HINDSIGHT]
+    assert rows[0]["chosen"] == "no adaptation"
+    assert all(row["components"] == "auto" for row in rows)
+
+
 def test_results_do_not_depend_on_the_number_of_processes(found) -> None:
     again = digits.run_network(
         load_digits_embeddings("fast_0"), pairs=[(0, 1)], ten=False, draws=2, n_jobs=2

@@ -207,6 +207,7 @@ def _unshift_rows(judge: Judge, orders: Sequence[Array]) -> list[Row]:
         return _row(method, "auto", accuracy, candidate.kind, labels, draw)
 
     turned = [c for c in alignment.candidates if _of_search(c, alignment)]
+    turned = turned or list(alignment.candidates)  # nothing is searched where the target fits
     best = max(alignment.candidates, key=lambda c: accuracies[c.kind])
     rows = [
         scored(UNSHIFT, alignment.candidates[0]),
