@@ -1,5 +1,6 @@
 """A folded model answers on raw target features as the model behind the map does."""
 
+import functools
 import warnings
 from typing import Any
 
@@ -25,6 +26,7 @@ from sklearn.preprocessing import (
 import unshift
 from planted import view
 from unshift.datasets import make_mixture
+from unshift.fold import fold
 from unshift.model import Model, linear_predictor
 
 Array = np.ndarray[Any, Any]
@@ -71,12 +73,21 @@ def fitted(model: Any, X: Any, y: Array) -> Any:
         return model.fit(X, y)
 
 
-def classes(n: int, dtype: Any = np.float64) -> tuple[unshift.Alignment, Any, Any, Array]:
-    """An alignment of 4 source features with 6 target features, with n classes."""
+@functools.cache
+def aligned(dtype: Any, mean: float) -> tuple[unshift.Alignment, Array, Array, Array]:
     source, target = view(4, 1, n=N), view(6, 2, n=N)
-    rows = source.rows.astype(dtype), target.rows.astype(dtype)
-    alignment = unshift.align(*rows, n_components=3, n_starts=1, random_state=0)
-    return alignment, *rows, source.labels % n
+    X, Z = ((v.rows + mean * v.rows.std(axis=0)).astype(dtype) for v in (source, target))
+    X.flags.writeable = Z.flags.writeable = False
+    alignment = unshift.align(X, Z, n_components=3, n_starts=1, random_state=0)
+    return alignment, X, Z, source.labels
+
+
+def classes(
+    n: int, dtype: Any = np.float64, mean: float = 0.0
+) -> tuple[unshift.Alignment, Any, Any, Array]:
+    """4 source features with 6 target features aligned, n classes, means in deviations."""
+    alignment, X, Z, labels = aligned(dtype, mean)
+    return alignment, X, Z, labels % n
 
 
 def numbers(X: Array) -> Array:
@@ -140,6 +151,28 @@ def test_float32_rows_and_models(n: int) -> None:
     assert model.coef_.dtype == np.float32
     folded = alignment.fold(model)
     assert_same(folded, model, alignment.target(Z), Z, tol=1e-5)
+
+
+def test_means_a_million_times_the_spread_leave_rounding_of_double() -> None:
+    alignment, X, Z, y = classes(3, mean=1e6)
+    model = make_pipeline(StandardScaler(), linear_model.LogisticRegression()).fit(X, y)
+    folded = alignment.fold(model, space="source")
+    assert_same(folded, model, alignment.target_to_source(Z), Z, tol=1e-7)
+    # float32 rows have lost digits before any model sees them; the folded one loses no more
+    rows = Z.astype(np.float32)
+    expected = model.predict_proba(alignment.target_to_source(rows.astype(np.float64)))
+    np.testing.assert_allclose(folded.predict_proba(rows), expected, atol=1e-6)
+
+
+def test_scalers_of_many_columns_cost_no_square_matrix() -> None:
+    width = 20_000  # whose square would take 3.2 GB
+    X = np.random.default_rng(0).standard_normal((20, width))
+    model = make_pipeline(StandardScaler(), linear_model.Ridge()).fit(X, X[:, 0])
+    map_ = unshift.AffineMap(np.ones(2), np.ones((2, width)), np.zeros(width))
+    folded = fold(model, map_, np.eye(2))
+    assert folded.coef_.shape == (2,)
+    rows = np.array([[3.0, -1.0]])
+    np.testing.assert_allclose(folded.predict(rows), model.predict(map_(rows)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -292,6 +325,13 @@ def test_a_width_of_both_spaces_must_be_told_apart() -> None:
     assert not np.allclose(first, alignment.fold(model, space="shared").coef_)
 
 
+class Doubler(StandardScaler):  # type: ignore[misc]
+    """A subclass may do otherwise than its parent."""
+
+    def transform(self, X: Any, copy: Any = None) -> Any:
+        return 2 * super().transform(X, copy)
+
+
 def svc(X: Array, y: Array) -> Any:
     return svm.SVC(kernel="linear").fit(X, y)
 
@@ -311,6 +351,11 @@ def svc(X: Array, y: Array) -> Any:
             lambda X, y: make_pipeline(PolynomialFeatures(), linear_model.Ridge()).fit(X, y),
             TypeError,
             "Step 'polynomialfeatures' of the pipeline.*StandardScaler, MinMax",
+        ),
+        (
+            lambda X, y: make_pipeline(Doubler(), linear_model.Ridge()).fit(X, y),
+            TypeError,
+            "Step 'doubler' of the pipeline, Doubler, is no affine step",
         ),
         (
             lambda X, y: make_pipeline(MinMaxScaler(clip=True), linear_model.Ridge()).fit(X, y),
