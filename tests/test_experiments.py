@@ -247,6 +247,7 @@ def test_summary_counts_harm_by_the_mean_over_draws_and_leaves_out_all_ten() -> 
     assert row["pairs"] == 2
     assert row["mean"] == pytest.approx((0.84 + 0.65) / 2)
     assert row["lowest"] == pytest.approx(0.65)
+    assert row["turned"] == pytest.approx((0.84 + 0.75) / 2), "0.4 turned round is 0.6"
     assert row["harmed_5"] == row["harmed_1"] == 2
     assert row["least_gain"] == pytest.approx(-0.15)
     assert row["least_gain_of_a_draw"] == pytest.approx(-0.4)
@@ -276,6 +277,8 @@ def test_wanted_says_by_how_much_it_falls_short() -> None:
     row = claims._wanted("n", "at least", 0.95, 0.96)
     assert row["short"] == pytest.approx(0.01)
     assert claims._wanted("n", "at least", 0.97, 0.96)["short"] == 0.0
+    assert claims._wanted("n", "at most", 3.0, 0.0, -1)["short"] == 3.0
+    assert claims._wanted("n", "at most", 0.0, 0.0, -1)["short"] == 0.0
 
 
 def test_angles_and_matrices_are_each_others_inverse() -> None:

@@ -1,6 +1,7 @@
 """`unshift reproduce`: what it writes, what its pages show, what it refuses."""
 
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -47,7 +48,7 @@ DIGITS = {
         "chosen",
     ],
     "published": ["pair", "labels", "gain"],
-    "wanted": ["network", "wanted", "reached", "least", "short"],
+    "wanted": ["network", "wanted", "reached", "limit", "short"],
     "claims": ["network", "claim", "published", "found", "verdict"],
     "dimensions": ["network", "pair", "positive_eigenvalues"],
 }
@@ -143,12 +144,22 @@ def test_networks_are_named_alone_together_or_all() -> None:
         reproduce.chosen_networks("paper,resnet")
 
 
-def test_unknown_network_and_stray_data_end_with_one_line(capsys, tmp_path) -> None:
+def test_retraining_without_torch_ends_with_one_line_and_fetches_nothing(
+    capsys, monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(reproduce, "load_images", lambda *_: pytest.fail("images were fetched"))
+    assert main(["reproduce", "digits", "--retrain", "--out", str(tmp_path)]) == 2
+    assert "pip install 'unshift[torch]'" in capsys.readouterr().err
+
+
+def test_unknown_network_and_stray_data_end_with_one_line(capsys, monkeypatch, tmp_path) -> None:
     out = ["--out", str(tmp_path)]
     assert main(["reproduce", "digits", "--networks", "resnet", *out]) == 2
     assert "no network 'resnet'" in capsys.readouterr().err
     assert main(["reproduce", "digits", "--data", str(tmp_path), *out]) == 2
     assert "it goes with --retrain" in capsys.readouterr().err
+    monkeypatch.setattr(reproduce, "import_torch", lambda: None)
     retrain = ["reproduce", "digits", "--retrain", "--data", str(tmp_path), *out]
     assert main(retrain) == 2
     assert "mnist.npz is not there" in capsys.readouterr().err
@@ -175,6 +186,7 @@ def test_retrained_trains_the_networks_asked_for(monkeypatch, tmp_path) -> None:
         progress("paper", 1, 2, 0.5)
         seen.append((images, folder, names))
 
+    monkeypatch.setattr(reproduce, "import_torch", lambda: None)
     monkeypatch.setattr(reproduce, "load_images", lambda data, cache: (data, cache))
     monkeypatch.setattr(reproduce, "retrain", retrain)
     told = []

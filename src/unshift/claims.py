@@ -20,6 +20,8 @@ Row = dict[str, Any]
 CONFIRMED, REFUTED, PARTLY = "confirmed", "refuted", "confirmed in part"
 P5, ALL = str(DIMENSION), "all"
 FORMS = (TEXT.name, NOTEBOOK.name)
+WORST = "gain of the worst pair over 'none', at least"
+SWAPPED = "pairs anti-aligned, at most"
 
 
 def of_network(
@@ -107,19 +109,26 @@ def _proper_alignment_improves(summary: Sequence[Row], network: str) -> Row:
 
 
 def _dimension_matters(summary: Sequence[Row], network: str) -> Row:
-    """Holds where all dimensions cost over 2 points without labels, and under 1 with them."""
+    """Holds where all dimensions cost over 2 points without labels, and under 1 with them.
+
+    Without labels with anti-alignments turned round: which pairs have their classes swapped is
+    left to chance by both dimensions, and a few of them would decide the mean.
+    """
     told, holds = [], []
     for form in FORMS:
-        means = [
-            find(summary, network, form, p, labels)["mean"]
+        rows = [
+            find(summary, network, form, p, labels)
             for labels in (0.0, PAPERS_SHARE)
             for p in (P5, ALL)
         ]
-        lost = means[0] - means[1], means[2] - means[3]
-        holds += [lost[0] > 0.02, abs(lost[1]) < 0.01]
+        holds += [
+            rows[0]["turned"] - rows[1]["turned"] > 0.02,
+            abs(rows[2]["mean"] - rows[3]["mean"]) < 0.01,
+        ]
         told.append(
-            f"{form}: {means[0]:.3f} to {means[1]:.3f} without labels, "
-            f"{means[2]:.3f} to {means[3]:.3f} with them"
+            f"{form}: {rows[0]['mean']:.3f} to {rows[1]['mean']:.3f} without labels (swapped "
+            f"classes turned round {rows[0]['turned']:.3f} to {rows[1]['turned']:.3f}), "
+            f"{rows[2]['mean']:.3f} to {rows[3]['mean']:.3f} with them"
         )
     return _claim(
         "All positive eigenvalues instead of 5 hurt without labels, and hardly with them.",
@@ -171,51 +180,44 @@ def _rows_are_too_few(rows: Sequence[Row], network: str) -> Row:
 
 
 def wanted(summary: Sequence[Row], networks: Sequence[str]) -> list[Row]:
-    """What was asked of unshift's defaults: ``{wanted, reached, short}``, ``short`` 0 where met."""
+    """What was asked of unshift's defaults: ``{wanted, reached, limit, short}``, 0 where met."""
     rows = []
     for network in networks:
         blind = find(summary, network, UNSHIFT, "auto", 0.0)
         if network == "paper":
             told = find(summary, network, UNSHIFT, "auto", PAPERS_SHARE)
             rows += [
-                _wanted(network, "no labels: mean at least .960", blind["mean"], 0.960),
-                _wanted(network, "no labels: no pair anti-aligned", -blind["anti_aligned"], 0.0),
-                _wanted(network, "10 % labels: mean at least .972", told["mean"], 0.972),
+                _wanted(network, "no labels: mean, at least", blind["mean"], 0.960),
                 _wanted(
                     network,
-                    "10 % labels: no pair more than 1 point under 'none'",
-                    told["least_gain"],
-                    -0.01,
+                    "no labels: pairs anti-aligned, at most",
+                    blind["anti_aligned"],
+                    0.0,
+                    -1,
                 ),
+                _wanted(network, "10 % labels: mean, at least", told["mean"], 0.972),
+                _wanted(network, f"10 % labels: {WORST}", told["least_gain"], -0.01),
             ]
         best = max(
             (row for row in summary if row["network"] == network and row["method"] in BASELINES),
             key=lambda row: row["mean"],
         )
+        text = f"no labels: mean, at least the best baseline's ({best['method']})"
         rows += [
-            _wanted(
-                network,
-                f"no labels: mean at or above the best baseline ({best['method']})",
-                blind["mean"],
-                best["mean"],
-            ),
-            _wanted(
-                network,
-                "no labels: no pair more than 5 points under 'none'",
-                blind["least_gain"],
-                -0.05,
-            ),
+            _wanted(network, text, blind["mean"], best["mean"]),
+            _wanted(network, f"no labels: {WORST}", blind["least_gain"], -0.05),
         ]
     return rows
 
 
-def _wanted(network: str, text: str, reached: float, least: float) -> Row:
+def _wanted(network: str, text: str, reached: float, limit: float, sign: int = 1) -> Row:
+    """``reached`` should be at least ``limit``; at most, where ``sign`` is −1."""
     return {
         "network": network,
         "wanted": text,
         "reached": reached,
-        "least": least,
-        "short": max(0.0, least - reached),
+        "limit": limit,
+        "short": max(0.0, sign * (limit - reached)),
     }
 
 

@@ -124,13 +124,18 @@ def _wanted(rows: Sequence[Row]) -> str:
         (
             row["wanted"],
             row["network"],
-            f"{row['least']:+.3f}" if row["least"] < 0 else f"{row['least']:.3f}",
-            f"{row['reached']:.3f}",
-            "reached" if row["short"] <= 0 else f"short by {row['short']:.3f}",
+            _limit(row["limit"]),
+            _limit(row["reached"]),
+            "reached" if row["short"] <= 0 else f"short by {_limit(row['short'])}",
         )
         for row in rows
     ]
-    return table(("Wanted of unshift's default", "Network", "At least", "Got", ""), lines)
+    return table(("Wanted of unshift's default", "Network", "Limit", "Got", ""), lines)
+
+
+def _limit(value: float) -> str:
+    """A share with three digits, a whole number as such."""
+    return f"{value:.0f}" if value == round(value) else f"{value:.3f}"
 
 
 def _claims(rows: Sequence[Row]) -> str:

@@ -13,7 +13,7 @@ from . import claims, experiments_digits, figures, pages, plots, protocols, scor
 from . import experiments_simulated as mixtures
 from .datasets import DIGITS_NETWORKS, digits_networks, load_digits_embeddings
 from .digits_images import load_images
-from .networks import retrain
+from .networks import import_torch, retrain
 from .scoreboard import PAPERS_SHARE, Scores
 
 Row = dict[str, Any]
@@ -165,6 +165,7 @@ def retrained(
     folder: Path, networks: Sequence[str], data: Path | None, progress: Progress | None = None
 ) -> None:
     """Train the networks anew into ``folder``, where what is there already is taken up again."""
+    import_torch()  # before anything is downloaded for it
     images = load_images(data, None if data is not None else folder / "images")
 
     def epoch(name: str, done: int, total: int, loss: float) -> None:
@@ -271,7 +272,8 @@ def _network_drawings(
         ),
         f"labels {name}": (
             lambda: figures.label_curves(labels, blind["none –"], blind),
-            "Mean accuracy of the pairs against the share of labels, squares without any.",
+            "Mean accuracy of the pairs against the share of labels, squares without any; bands "
+            "are one standard deviation over the draws of the labels.",
         ),
         f"rows {name}": (
             lambda: figures.row_curves(rows),
