@@ -120,6 +120,19 @@ class Aligned(BaseEstimator):  # type: ignore[misc]
                 shared[mask] = maps[name](rows[mask])
         return shared
 
+    def _repr_html_inner(self) -> str:
+        """Scikit-learn's diagram, and once fitted what was found below it."""
+        return str(super()._repr_html_inner()) + self._found()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._found()
+        return bundle
+
+    def _found(self) -> str:
+        return self.alignment_._repr_html_() if hasattr(self, "alignment_") else ""
+
     def _check_columns(self, X: Any, domain: str) -> None:
         """Refuse other columns than those of the domain at fit, in scikit-learn's own words."""
         fitted = self

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import storage
+from . import plots, storage
 from ._checks import check_matrix, check_names, check_width
 from .affine import AffineMap
+from .cards import candidates as described
+from .cards import card
 from .choice import (
     ANCHOR,
     NO_ADAPTATION,
@@ -28,6 +30,7 @@ from .domain import evenly
 from .evidence import COMPARED, Evidence, Examples, candidates_of, credit_of, with_misfits
 from .fold import fold_candidate
 from .labels import Labels, check_labels, read_labels
+from .scene import panels_of
 from .search import Found
 from .stiefel import minimize
 from .suggestion import Suggestion, suggest
@@ -164,11 +167,42 @@ class Alignment:
             )
         return np.array([balance[value][1] / balance[value][0] for value in values])
 
-    def _evidence(self) -> Evidence:
+    def plot(self, candidate: int = 0, *, axes: Sequence[Any] | None = None) -> Array:
+        """Both domains before, and under a candidate: two matplotlib axes (2,).
+
+        They show the source's whitened space, in the plane where the source's labels part most.
+        ``axes`` are two to draw on; new ones otherwise.
+        """
+        return self._drawn([candidate], axes, 2)
+
+    def plot_candidates(self, most: int = 6, *, axes: Sequence[Any] | None = None) -> Array:
+        """Both domains before, and under each of the best candidates: matplotlib axes (k + 1,)."""
+        looked = list(range(min(most, len(self.candidates))))
+        return self._drawn(looked, axes, min(4, len(looked) + 1))
+
+    def plot_mmd(self, *, ax: Any = None) -> Any:
+        """The MMD that the candidates leave and where all starts ended: matplotlib axes."""
+        ends = () if self.evidence is None else self.evidence.descents
+        rows = described(self.candidates)
+        if ax is None:
+            ax = plots.new_axes(1, 1, 6.4, 1.2 + 0.3 * len(rows))[0, 0]
+        chance = self.diagnosis.numbers.get("mmd2_by_chance")
+        return plots.discrepancies(rows, chance, ends, ax)
+
+    def _drawn(self, looked: list[int], axes: Sequence[Any] | None, columns: int) -> Array:
+        evidence = self._evidence("drawn. Map rows with alignment.source and alignment.target")
+        views = panels_of(self.candidates, looked, evidence)
+        laid = plots.laid_out(len(views), columns, axes)
+        plots.panels(views, "" if evidence.trained is None else "label", laid)
+        return laid
+
+    def _evidence(
+        self, refused: str = "updated. Align again with the old and the new rows"
+    ) -> Evidence:
         if self.evidence is None:
             raise ValueError(
                 "This alignment comes from a file, which holds no rows of data, so it cannot be "
-                "updated. Align again with the old and the new rows."
+                f"{refused}."
             )
         return self.evidence
 
@@ -186,6 +220,11 @@ class Alignment:
             f"<Alignment {self.candidates[0].kind!r}: {self.target.width_in} target features, "
             f"{self.n_components} components, MMD² {self.mmd2:.3g}, {self.diagnosis.verdict}>"
         )
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks: verdict, reasons, maps and candidates."""
+        names = ("source", "target", "target_to_source")
+        return card(self.diagnosis, self.candidates, {name: getattr(self, name) for name in names})
 
 
 def decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:

@@ -1,4 +1,4 @@
-"""Pictures of the dictionaries that ``summary`` and ``demo`` make. Nothing here computes."""
+"""Pictures of the dictionaries that ``scene`` and ``demo`` make. Nothing here computes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,41 @@ def png(drawn: Any, dpi: int = 120) -> bytes:
     return buffer.getvalue()
 
 
-def panels(views: Sequence[dict[str, Any]], label: str) -> Any:
-    """Scatter plots side by side, one legend below; those of the same axes share limits.
+def new_axes(rows: int, columns: int, width: float, height: float) -> Array:
+    """Axes (rows, columns) of so many inches each, in a figure of pyplot, for notebooks to show."""
+    pyplot = extra("matplotlib.pyplot", "plots")
+    size = (width * columns, height * rows)
+    drawn = pyplot.figure(figsize=size, layout="constrained")
+    axes: Array = drawn.subplots(rows, columns, squeeze=False)
+    return axes
 
-    ``label`` names what the colours stand for.
+
+def laid_out(count: int, columns: int, axes: Sequence[Any] | None) -> Array:
+    """So many axes (count,): those given, or new ones with at most ``columns`` side by side."""
+    if axes is None:
+        grid = new_axes(-(-count // columns), columns, 3.4, 3.7).ravel()
+        for spare in grid[count:]:
+            spare.remove()
+        return grid[:count]
+    given = np.asarray(axes, dtype=object).ravel()
+    if given.size != count:
+        raise ValueError(
+            f"axes should hold {count} matplotlib axes: one for the rows as they come, and one for "
+            f"each candidate; got {given.size}."
+        )
+    return given
+
+
+def panels(views: Sequence[dict[str, Any]], label: str, axes: Any = None) -> Any:
+    """Scatter plots of the views, one legend; those of the same axes share limits. The figure.
+
+    ``label`` names what the colours stand for; nothing where all are one. Without ``axes`` they
+    stand side by side in a figure of their own, and the legend below.
     """
-    drawn = figure(3.1 * len(views), 3.9)
-    axes = drawn.subplots(1, len(views), squeeze=False)[0]
+    if axes is None:
+        axes = figure(3.1 * len(views), 3.9).subplots(1, len(views), squeeze=False)[0]
+    drawn = axes[0].figure
+    below = drawn.get_layout_engine() is not None
     known = np.concatenate([view["source"]["labels"] for view in views])
     palette = None if _is_numeric(known) else _palette(known)
     for ax, view in zip(axes, views, strict=True):
@@ -49,13 +77,13 @@ def panels(views: Sequence[dict[str, Any]], label: str) -> Any:
         _share_limits([axes[i] for i in same], [views[i] for i in same])
     if palette is None:
         drawn.colorbar(axes[-1].collections[1], ax=list(axes), label=_literal(label), shrink=0.8)
-        _legend(drawn, axes, [])
+        _legend(axes, [], below)
         return drawn
     name = _literal(label)
-    colours = [(f"{name} {_literal(str(c))}", colour) for c, colour in palette.items()]
+    colours = [(f"{name} {_literal(str(c))}", colour) for c, colour in palette.items() if name]
     if np.unique(known).size > len(palette):
         colours.append(("other", OTHER))
-    _legend(drawn, axes, colours)
+    _legend(axes, colours, below)
     return drawn
 
 
@@ -129,8 +157,11 @@ def _line(ax: Any, a: float, b: float, c: float) -> None:
         ax.axline(foot, (foot[0] - b, foot[1] + a), color=INK, lw=1, ls="--", label="boundary")
 
 
-def _legend(drawn: Any, axes: Sequence[Any], colours: Sequence[tuple[str, str]]) -> None:
-    """What is drawn, and only that, below all panels: domains, classes, and what has a label."""
+def _legend(axes: Sequence[Any], colours: Sequence[tuple[str, str]], below: bool) -> None:
+    """What is drawn, and only that: domains, classes, and what has a label.
+
+    Below all panels, or in the last where their figure keeps no place for it.
+    """
     line = extra("matplotlib.lines", "plots").Line2D
     entries = [
         ("source", {"marker": "o", "color": OTHER, "alpha": 0.6, "markersize": 6}),
@@ -142,34 +173,46 @@ def _legend(drawn: Any, axes: Sequence[Any], colours: Sequence[tuple[str, str]])
     for ax in axes:
         artists, names = ax.get_legend_handles_labels()
         labelled |= dict(zip(names, artists, strict=True))
-    drawn.legend(
-        [*handles, *labelled.values()],
-        [*(name for name, _ in entries), *labelled],
-        loc="outside lower center",
-        ncols=2 * len(axes),
-        frameon=False,
-        fontsize=9,
-    )
+    shown = [*handles, *labelled.values()]
+    names = [*(name for name, _ in entries), *labelled]
+    if not below:
+        axes[-1].legend(shown, names, fontsize=8)
+        return
+    style = {"loc": "outside lower center", "ncols": 2 * min(3, len(axes)), "frameon": False}
+    axes[0].figure.legend(shown, names, fontsize=9, **style)
 
 
-def discrepancies(rows: Sequence[dict[str, Any]], chance: float | None) -> Any:
-    """MMD, the root of MMD², of the candidates, best first from the top, beside chance's."""
-    drawn = figure(6.2, 0.9 + 0.32 * len(rows))
-    ax = drawn.subplots()
+def discrepancies(
+    rows: Sequence[dict[str, Any]],
+    chance: float | None,
+    ends: Sequence[tuple[str, float]],
+    ax: Any,
+) -> Any:
+    """MMD, the root of MMD², of the candidates, best first from the top, beside chance's.
+
+    ``ends`` are the starts of the search and the MMD² at which their descents ended, in a line
+    below the candidates. Draws on ``ax``, and gives it back.
+    """
     places = np.arange(len(rows))[::-1]
     colours = [COLOURS[0]] + [OTHER] * (len(rows) - 1)
-    values = np.sqrt(np.maximum([row["mmd2"] for row in rows], 0.0))
+    values, descents = (np.sqrt(np.maximum(v, 0.0)) for v in (_mmd2(rows), [v for _, v in ends]))
     ax.scatter(values, places, s=40, c=colours, zorder=3, clip_on=False)
-    ax.set_yticks(places, [row["kind"] for row in rows])
-    ax.set_ylim(-0.6, len(rows) - 0.4)
-    ax.set_xlim(0.0, 1.15 * max(values.max(), np.sqrt(chance or 0.0), 1e-12))
-    ax.set_xlabel("MMD; the candidate in force is blue")
+    if descents.size:
+        ax.scatter(descents, np.full(descents.size, -1.0), s=60, marker="|", color=OTHER)
+    names = [_literal(row["kind"], 30) for row in rows]
+    lines = [*places.tolist(), *([-1] if descents.size else [])]
+    ax.set_yticks(lines, [*names, *(["all descents"] if descents.size else [])])
+    ax.set_ylim(min(lines) - 0.6, len(rows) - 0.4)
+    level = np.sqrt(max(chance or 0.0, 0.0))
+    ax.set_xlim(0.0, 1.15 * max(values.max(), level, *descents, 1e-12))
+    ax.set_xlabel("MMD, the root of MMD²; the candidate in force is blue")
+    ax.set_title("What the candidates leave", fontsize=10, color=INK)
     ax.grid(axis="y", color="#dddddd", linewidth=0.8)
-    if chance is not None and chance > 0:
-        ax.axvline(np.sqrt(chance), color=INK, linestyle="--", linewidth=1)
+    if level > 0:
+        ax.axvline(level, color=INK, linestyle="--", linewidth=1)
         ax.annotate(
             "chance",
-            (np.sqrt(chance), 1),
+            (level, 1),
             xycoords=("data", "axes fraction"),
             xytext=(3, -2),
             textcoords="offset points",
@@ -178,4 +221,8 @@ def discrepancies(rows: Sequence[dict[str, Any]], chance: float | None) -> Any:
         )
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
-    return drawn
+    return ax
+
+
+def _mmd2(rows: Sequence[dict[str, Any]]) -> list[float]:
+    return [row["mmd2"] for row in rows]

@@ -53,8 +53,9 @@ def _head(fitted: Mapping[str, Any]) -> str:
     care = verdict in CARE
     names = fitted["names"]
     badge = f'<p class="badge {"care" if care else "well"}">{"!" if care else "✓"} '
+    words = verdict[:1].upper() + verdict[1:]
     return (
-        f"<header>\n{badge}{escape(verdict)}</p>\n<h1>{escape(fitted['headline'])}</h1>\n"
+        f"<header>\n{badge}{escape(words)}</p>\n<h1>{escape(fitted['headline'])}</h1>\n"
         f'<p class="soft">{escape(fitted["label"])} predicted for {n:,} rows of {escape(names[1])} '
         f"from {m:,} rows of {escape(names[0])}, {fitted['labelled']:,} target labels given.</p>\n"
         f'<dl class="tiles">{"".join(_tiles(fitted))}</dl>\n</header>'

@@ -17,11 +17,16 @@ import numpy.typing as npt
 from ._arrays import FloatArray
 from .affine import AffineMap
 from .choice import Candidate
+from .domain import evenly
+from .evidence import Evidence
 from .predictors import default_estimator
 
 Array = npt.NDArray[Any]
 Matrix = npt.NDArray[np.float64]
 Axes = tuple[str, str]
+
+# Rows of each domain in a plot: more would hide each other.
+DRAWN = 1500
 
 
 def domain(points: Matrix, labels: Array, marked: Array | None = None) -> dict[str, Any]:
@@ -187,3 +192,48 @@ def project(rows: FloatArray, directions: Matrix) -> Matrix:
 def spread_out(points: Matrix) -> Matrix:
     """Points of one coordinate (n, 1), given a second that only keeps them apart (n, 2)."""
     return np.column_stack([points, np.arange(points.shape[0]) * 0.618034 % 1.0])
+
+
+def panels_of(
+    candidates: Sequence[Candidate], looked: Sequence[int], evidence: Evidence
+) -> list[dict[str, Any]]:
+    """Panels before any map, and under each candidate looked at, of the rows kept as evidence.
+
+    Source rows have their labels' colours, target rows those of the predictions; known labels are
+    marked. Without labels all are of one colour.
+    """
+    space, trained, labelled = evidence.space, evidence.trained, evidence.labelled
+    target = evenly(space.domains[1].sampled(), DRAWN)
+    marked = np.arange(0)
+    if labelled is not None:
+        marked = target.shape[0] + np.arange(labelled.rows.shape[0])
+        target = np.concatenate([target, labelled.rows.astype(np.float64)])
+    chosen = [candidates[i] for i in looked]
+    if trained is None:
+        source, y = evenly(space.domains[0].sampled(), DRAWN), None
+        seen = [np.zeros(target.shape[0], dtype=int)] * len(chosen)
+    else:
+        source, y = evenly(trained.rows, DRAWN), evenly(trained.labels, DRAWN)
+        seen = [s.predicted for s in sights(chosen, source, y, target, evidence.task)]
+    z, before, after = places(candidates, chosen, source, target, space.correspond[1])
+    _, axes, directions = planes(z, y, evidence.task)[0]
+    labels = np.zeros(z.shape[0], dtype=int) if y is None else y
+    start = "As they come" if space.correspond[1] else "Whitened, not rotated"
+    left = domain(project(z, directions), labels)
+    shown = [
+        panel(
+            start,
+            (axes[0], f"{axes[1]} "),  # far apart as they come: limits of their own
+            left,
+            domain(project(before, directions), seen[0], marked),
+        )
+    ]
+    for candidate, rows, predicted in zip(chosen, after, seen, strict=True):
+        right = domain(project(rows, directions), predicted, marked)
+        shown.append(panel(_title(candidate), axes, left, right))
+    return shown
+
+
+def _title(candidate: Candidate) -> str:
+    belief = "" if np.isnan(candidate.weight) else f"belief {candidate.weight:.0%}, "
+    return f"{candidate.kind}\n{belief}MMD² {candidate.mmd2:.2g}"

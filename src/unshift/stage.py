@@ -171,7 +171,7 @@ def _panel(
         svg.rings(frame, target, marked, "suggested"),
     ]
     beyond = frame.beyond(target)
-    edge = f"{beyond} target rows lie beyond the edge." if beyond else ""
+    edge = f"Target rows beyond the edge: {beyond}." if beyond else ""
     return (
         f'<div class="view" data-view="{key}"><h3>{escape(words)}</h3>'
         f"{svg.panel(words, plane['axes'], frame, drawn)}"

@@ -66,7 +66,7 @@
       move(view, plane.after[candidate]);
       view.box.querySelector("h3").textContent = `After: ${seen.kind}`;
       view.box.querySelector(".beyond").textContent =
-        beyond ? `${beyond} target rows lie beyond the edge.` : "";
+        beyond ? `Target rows beyond the edge: ${beyond}.` : "";
     }
     for (const part of all("[data-for]")) part.hidden = Number(part.dataset.for) !== candidate;
     for (const button of all("[data-show]")) {
