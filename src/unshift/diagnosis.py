@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .choice import NO_ADAPTATION, Candidate, nothing_fits
-from .domain import ROWS_PER_DIMENSION, evenly
+from .domain import ROWS_PER_DIMENSION
 from .evidence import Evidence
-from .residual import Residual, residual_test
-from .space import SharedSpace, within_sight
+from .space import SharedSpace
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -29,8 +28,6 @@ DIFFERENT = 0.05
 UNDECIDED = 3.0
 # Nats a row and dimension by which an adapted target may fit worse than the source itself.
 MISFIT = 0.25
-# Rows a side and leading dimensions, at most, in which the residual is tested, and its level.
-TESTED_ROWS, TESTED_DIMENSIONS, LEVEL = 1000, 8, 0.01
 # Share of rows in classes that gained weight, above which the balance is said to differ.
 UNBALANCED = 0.15
 
@@ -67,24 +64,6 @@ def chance_level(space: SharedSpace) -> float:
     return float((1.0 / m + 1.0 / n) * max(0.0, 1.0 - mean_kernel))
 
 
-def residual_of(candidate: Candidate, evidence: Evidence) -> Residual:
-    """The test of what the candidate leaves, in the leading dimensions of the source's space."""
-    mixtures, target = evidence.mixtures, evidence.space.domains[1].sampled()
-    if candidate.rotation is None:
-        q = min(TESTED_DIMENSIONS, mixtures.most)
-        whitener = mixtures.whitening.whitener(q)
-        source, placed = whitener(mixtures.rows), whitener(candidate.target_to_source.plain(target))
-    else:
-        q = min(TESTED_DIMENSIONS, candidate.rotation.shape[0])
-        source = candidate.source.plain(mixtures.rows)[:, :q]
-        placed = candidate.target.plain(target)[:, :q]
-    sigma = float(np.sqrt(q))  # whitened rows are about √(2q) apart
-    X, Y = (evenly(within_sight(part, sigma), TESTED_ROWS) for part in (source, placed))
-    labels = mixtures.labels
-    classes = None if labels is None else evenly(labels, TESTED_ROWS)
-    return residual_test(X, Y, classes, sigma, evidence.seed)
-
-
 def diagnose(
     candidates: Sequence[Candidate],
     evidence: Evidence,
@@ -101,14 +80,10 @@ def diagnose(
     best, p, whitenings = candidates[0], space.p, space.whitenings
     rows = min(domain.effective for domain in space.domains)
     rivals = _rivals(candidates, credit, apart)
-    residual = residual_of(best, evidence)
     numbers = {
         "mmd2": best.mmd2,
         "mmd2_by_chance": evidence.chance,
         "misfit": best.misfit,
-        "residual_mmd2": residual.mmd2,
-        "residual_z": residual.z,
-        "residual_p": residual.p,
         "components": float(p),
         "rank_source": float(whitenings[0].rank),
         "rank_target": float(whitenings[1].rank),
@@ -120,8 +95,6 @@ def diagnose(
         "disagreement": float(max((apart[i] for i in rivals), default=0.0)),
         "labels": float(best.n_labelled),
     }
-    if np.isfinite(best.discord):
-        numbers["discord"] = best.discord
     if np.isfinite(expected):
         numbers["expected_accuracy"] = expected
     none = next((c for c in candidates if c.kind == NO_ADAPTATION), None)
@@ -211,7 +184,6 @@ def _remarks(
         ),
         "Residual MMD² {:.3g}; two samples of one distribution would give {:.3g} on "
         "average.".format(numbers["mmd2"], numbers["mmd2_by_chance"]),
-        _of_residual(numbers["residual_p"]),
     ]
     for domain, name in zip(space.domains, ("source", "target"), strict=True):
         if domain.tamed:
@@ -223,16 +195,3 @@ def _remarks(
                 "few rows a column."
             )
     return remarks
-
-
-def _of_residual(p: float) -> str:
-    if p > LEVEL:
-        return (
-            f"What the map leaves is what sampling would leave of an affine shift (p = {p:.2g}, a "
-            "test that allows for the map having been fitted)."
-        )
-    return (
-        f"What the map leaves is more than sampling would leave of an affine shift (p = {p:.2g}, "
-        "a test that allows for the map having been fitted): the shift is not only affine, or "
-        "this is not its map."
-    )
