@@ -32,17 +32,26 @@ def covariance(X: Matrix) -> Matrix:
 
 
 @quick
-@given(st.integers(1, 7), st.integers(2, 60), st.floats(1.0, 1e4), seeds)
+@given(
+    st.integers(1, 7),
+    st.integers(2, 60),
+    st.floats(1.0, 1e4),
+    st.sampled_from([("f4", 30, 1e-3), ("f8", 150, 1e-7)]),
+    st.floats(-1.0, 1.0),
+    seeds,
+)
 def test_whitened_rows_have_mean_zero_and_identity_covariance(
-    d: int, more: int, condition: float, seed: int
+    d: int, more: int, condition: float, kind: tuple[str, int, float], size: float, seed: int
 ) -> None:
-    X = mixed(d + more, d, seed, condition)
+    dtype, decades, atol = kind
+    X = (mixed(d + more, d, seed, condition) * 10.0 ** (decades * size)).astype(dtype)
     white = whiten(moments(X))
     assert white.rank == d
     for p in range(1, d + 1):
         Z = white.whitener(p)(X)
-        np.testing.assert_allclose(Z.mean(axis=0), 0.0, atol=1e-8)
-        np.testing.assert_allclose(covariance(Z), np.eye(p), atol=1e-7)
+        assert Z.dtype == dtype
+        np.testing.assert_allclose(Z.mean(axis=0), 0.0, atol=atol / 10)
+        np.testing.assert_allclose(covariance(Z), np.eye(p), atol=atol)
 
 
 @quick
