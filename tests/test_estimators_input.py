@@ -5,9 +5,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
 
 from shifted import QUICK, two_domains
 from unshift import AffineAligner, AlignedClassifier, AlignedRegressor
@@ -29,6 +32,79 @@ def test_float32_is_kept(kind: type) -> None:
     if kind is AffineAligner:
         assert estimator.transform(X_target).dtype == np.float32
         assert estimator.fit_transform(X, X_target=X_target).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", ["float32", "Float32", "float[pyarrow]", "polars"])
+def test_float32_is_kept_in_frames_of_every_kind(kind: str) -> None:
+    X, _, X_target, _ = (array.astype(np.float32) for array in two_domains())
+
+    def framed(rows: Any) -> Any:
+        if kind == "polars":
+            return pl.DataFrame(rows, ["a", "b", "c"])
+        return pd.DataFrame(rows, columns=["a", "b", "c"]).astype(kind)
+
+    aligner = AffineAligner(**QUICK).fit(framed(X), X_target=framed(X_target))
+    assert aligner.transform(framed(X_target)).dtype == np.float32
+    assert aligner.transform(framed(X), domain="source").dtype == np.float32
+    stacked = AffineAligner(**QUICK)
+    both, domains = framed(np.concatenate([X, X_target])), np.repeat([0, -1], [50, 57])
+    assert stacked.fit_transform(both, sample_domain=domains).dtype == np.float32
+
+
+def read_only(rows: Any) -> Any:
+    rows = rows.copy()
+    rows.flags.writeable = False
+    return rows
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        np.ndarray.tolist,
+        np.asfortranarray,
+        read_only,
+        np.ma.masked_array,
+        lambda rows: np.repeat(rows, 2, axis=1)[:, ::2],
+        lambda rows: rows[::-1].copy()[::-1],
+        lambda rows: rows.astype(">f8"),
+        lambda rows: rows.astype(np.longdouble),
+        lambda rows: rows.astype(object),
+        lambda rows: pd.DataFrame(rows),
+        lambda rows: pd.DataFrame(rows, columns=pd.MultiIndex.from_product([["a"], "xyz"])),
+        lambda rows: pd.DataFrame(rows).astype("Float64"),
+        lambda rows: pd.DataFrame(rows).astype("double[pyarrow]"),
+        lambda rows: pd.DataFrame(rows).astype(object),
+    ],
+)
+def test_the_form_of_rows_does_not_matter(form: Any) -> None:
+    X, y, X_target, _ = two_domains()
+    plain = fitted(AlignedClassifier).predict_proba(X_target)
+    classifier = AlignedClassifier(**QUICK).fit(form(X), y, X_target=form(X_target))
+    # sums over another layout of memory round otherwise
+    np.testing.assert_allclose(classifier.predict_proba(form(X_target)), plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int64, np.float16, bool])
+def test_whole_and_short_numbers_are_the_numbers_that_they_are(kind: type) -> None:
+    X, y, X_target, _ = two_domains()
+    X, X_target = (4 * X).astype(kind), (4 * X_target).astype(kind)
+    if kind is bool:
+        X, X_target = X > 0, np.random.default_rng(0).random((57, 3)) > 0.3
+        X[::3], X[1::2, 1] = False, False
+    plain, short = (AlignedClassifier(**QUICK) for _ in range(2))
+    plain.fit(X.astype(np.float64), y, X_target=X_target.astype(np.float64))
+    short.fit(X, y, X_target=X_target)
+    expected = plain.predict_proba(X_target.astype(np.float64))
+    np.testing.assert_array_equal(short.predict_proba(X_target), expected)
+
+
+def test_rows_from_a_mapped_file(tmp_path: Any) -> None:
+    X, y, X_target, _ = two_domains()
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    classifier = AlignedClassifier(**QUICK).fit(mapped, y, X_target=X_target)
+    expected = fitted(AlignedClassifier).predict_proba(X_target)
+    np.testing.assert_array_equal(classifier.predict_proba(X_target), expected)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -130,6 +206,35 @@ def test_refit_forgets_the_columns_of_before() -> None:
         ({"sample_domain": [0, -1] * 25}, ValueError, "Both sample_domain and X_target"),
         ({"sample_weight": [1.0] * 3}, ValueError, r"sample_weight should have shape \(50,\)"),
         ({"sample_weight": [0.0] * 50}, ValueError, "fewer than two rows with a weight above zero"),
+        (
+            {"sample_weight": ["a"] * 50},
+            ValueError,
+            "sample_weight should hold numbers, one weight",
+        ),
+        (
+            {"X": np.ma.masked_less(two_domains()[0], 0.01)},
+            ValueError,
+            r"X has \d+ masked cells, the first at \[\d+, \d\]. Drop such rows or fill them",
+        ),
+        (
+            {"X": np.arange(150).reshape(50, 3).astype("M8[s]")},
+            TypeError,
+            r"X should hold numbers only; got datetime64\[s\]",
+        ),
+        (
+            {"X": np.where(np.eye(50, 3) == 1, pd.NA, np.ones((50, 3), object))},
+            ValueError,
+            "X contains NA. The first is in row 0, column 0. Expected finite numbers",
+        ),
+        (
+            {"X": pd.DataFrame(np.eye(50, 3), columns=["a", "b", "a"])},
+            ValueError,
+            "X has several columns of one name: a. Rename them",
+        ),
+        ({"X": pl.LazyFrame({"a": [1.0] * 50})}, TypeError, r"is a LazyFrame.* X\.collect\(\)"),
+        ({"X": pa.table({"a": [1.0] * 50})}, TypeError, r"is a Table.* X\.to_pandas\(\)"),
+        ({"X_target": []}, ValueError, "X_target: Expected 2D array"),
+        ({"X_target": np.ones((0, 3))}, ValueError, "X_target needs at least two rows"),
     ],
 )
 def test_bad_input_is_named(change: dict[str, Any], error: type, message: str) -> None:
@@ -159,6 +264,34 @@ def test_bad_parameters_are_refused_at_fit(params: dict[str, Any], message: str)
     X, y, X_target, _ = two_domains()
     with pytest.raises(ValueError, match=message):
         AlignedClassifier(**{**QUICK, **params}).fit(X, y, X_target=X_target[:, :2])
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_parameters_are_refused_of_one_domain_too(kind: type) -> None:
+    X, y, _, _ = two_domains()
+    wrong = {"choice": "best", "loss": "hinge", "n_starts": 0, "n_components": 0, "scale": "max"}
+    for name, value in {
+        **wrong,
+        "bandwidth": -1.0,
+        "shrinkage": 2.0,
+        "loss_weights": (0, 1),
+    }.items():
+        with pytest.raises(ValueError, match=f"{name} should be"):
+            kind(**{name: value}).fit(X, y)
+
+
+def test_no_rows_to_predict_are_named() -> None:
+    with pytest.raises(ValueError, match=r"X: Found array with 0 sample\(s\).*minimum of 1 is"):
+        fitted(AlignedClassifier).predict(np.ones((0, 3)))
+
+
+def test_classifiers_are_for_classes_and_regressors_for_numbers() -> None:
+    X, y, X_target, _ = two_domains()
+    with pytest.raises(TypeError, match="needs a classifier as its estimator; Ridge is a reg"):
+        AlignedClassifier(Ridge()).fit(X, y, X_target=X_target)
+    pipeline = make_pipeline(LogisticRegression())
+    with pytest.raises(TypeError, match="needs a regressor as its estimator; Pipeline is a class"):
+        AlignedRegressor(pipeline).fit(X, y, X_target=X_target)
 
 
 def test_columns_of_text_are_named() -> None:

@@ -1,5 +1,6 @@
 """The joint loss: its gradients, its descent, and what labels settle that MMD² cannot."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from scipy.linalg import expm
 
-from unshift import joint
+from unshift import align, joint
 from unshift.joint import JointLoss, JointMinimum, refine_jointly
 from unshift.mmd import ExactMMD
 from unshift.stiefel import minimize, random_orthogonal
@@ -255,11 +256,20 @@ def test_weights_chosen_are_of_the_grid_and_given_ones_are_kept(planted: Planted
     assert any(many.weights[1] / many.weights[0] == pytest.approx(ratio) for ratio in ratios)
 
 
-@pytest.mark.parametrize("weights", [(0.0, 1.0), (1.0, -0.1), (np.nan, 1.0), (1.0, np.inf)])
-def test_weights_that_make_no_sense_are_refused(weights: tuple[float, float]) -> None:
+@pytest.mark.parametrize(
+    "weights",
+    [
+        *((0.0, 1.0), (1.0, -0.1), (np.nan, 1.0), (1.0, np.inf)),
+        *((1.0,), (1.0, 2.0, 3.0), 3.0, None, "none", ("a", 1.0)),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(weights: Any) -> None:
     planted = Planted("classification", np.random.default_rng(3))
-    with pytest.raises(ValueError, match=r"weights should be \(w_s, w_t\) with w_s > 0"):
+    message = r'loss_weights should be "auto", or \(w_s, w_t\) with w_s > 0.*; got '
+    with pytest.raises(ValueError, match=message + re.escape(repr(weights))):
         planted.refine(slice(5), [planted.R], weights=weights)
+    with pytest.raises(ValueError, match=message):
+        align(planted.Z_source, planted.Z_target, loss_weights=weights)
 
 
 def test_folds_hold_every_class_in_equal_parts() -> None:

@@ -337,6 +337,7 @@ ROWS = view(2, 0, p=2, n=30).rows
             r"y has labels for \['c'\], which are none of the domains: \['a', 'b'\]",
         ),
         ({"a": ROWS, "b": ROWS}, {"y": [1, 2]}, TypeError, "y should be a mapping"),
+        ({"a": ROWS, "b": ROWS}, {"reference": ["a"]}, ValueError, "is none of the domains"),
         (
             {"a": ROWS, "b": ROWS[:, :1]},
             {"same_features": True},

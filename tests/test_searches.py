@@ -9,6 +9,7 @@ from sklearn import config_context, get_config
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
@@ -214,6 +215,17 @@ def test_scorer_that_names_the_domain_is_let_through() -> None:
         error_score="raise",
     )
     assert scores.shape == (2,)
+
+
+def test_what_the_user_fitted_may_be_calibrated_on_rows_of_the_target() -> None:
+    # A frozen estimator is not fitted to any fold: the rows are what the user says they are.
+    X, y, domains = stacked()
+    rows, labels = X[domains < 0], two_domains(40, 40)[3]
+    classifier = AlignedClassifier(**QUICK).fit(X, y, sample_domain=domains)
+    calibrated = CalibratedClassifierCV(FrozenEstimator(classifier), method="sigmoid")
+    assert calibrated.fit(rows, labels).predict(rows).shape == (40,)
+    with pytest.raises(ValueError, match="called predict without sample_domain"):
+        cross_val_predict(classifier, X, y, cv=2, params={"sample_domain": domains})
 
 
 # X_target and splitters

@@ -51,6 +51,7 @@ def test_sign_of_the_domain_says_which_it_is() -> None:
         ([0, np.nan, -1], "should hold whole numbers.*got NaN or fractions"),
         ([0, 0.5, -1], "should hold whole numbers.*got NaN or fractions"),
         (["a", "b", "c"], "should hold whole numbers.*could not convert string"),
+        ([True, False, False], r"got true and false. Pass np.where\(is_target, -1, 0\)"),
     ],
 )
 def test_bad_domains_are_named(domains: Any, message: str) -> None:
@@ -120,6 +121,26 @@ def test_what_is_unknown_in_the_target(labels: Any, known: list[Any] | None, tas
     given = None if read.y_target is None else read.y_target.tolist()
     assert given == known
     assert read.task == "classification"
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series([2**60 + 1, 2**60, 2**60, None, 2**60 + 1], dtype="Int64"),
+        pd.Series([2**60 + 1, 2**60, 2**60, None, 2**60 + 1], dtype="int64[pyarrow]"),
+        pd.Series(pd.Categorical([2**60 + 1, 2**60, 2**60, None, 2**60 + 1])),
+        pl.Series([2**60 + 1, 2**60, 2**60, None, 2**60 + 1]),
+        np.ma.masked_array([2**60 + 1, 2**60, 2**60, 2**60, 2**60 + 1], [0, 0, 0, 1, 0]),
+    ],
+)
+def test_whole_numbers_stay_whole_beside_unknown_ones(labels: Any) -> None:
+    # as floats the two classes would be one
+    X = np.arange(10.0).reshape(5, 2)
+    read = read_domains(X, labels, None, None, [0, 0, -1, -1, -1], None, "classification")
+    assert read.y_source is not None
+    assert read.y_source.tolist() == [2**60 + 1, 2**60]
+    assert read.y_target is not None
+    assert read.y_target.tolist() == [2**60, None, 2**60 + 1]
 
 
 def test_minus_one_is_a_number_for_regression() -> None:

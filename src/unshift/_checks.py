@@ -15,6 +15,9 @@ from ._arrays import FloatArray, column_names, is_frame
 
 Labels = npt.NDArray[Any]
 
+# Tables that hold no rows yet, or in a way of their own, and how to get at them.
+TABLES = {("polars", "LazyFrame"): "collect()", ("pyarrow", "Table"): "to_pandas()"}
+
 
 def check_matrix(X: Any, name: str, *, min_rows: int = 2, finite: bool = True) -> FloatArray:
     """A dense two-dimensional array of float32 or float64, not copied where it is one already."""
@@ -23,20 +26,59 @@ def check_matrix(X: Any, name: str, *, min_rows: int = 2, finite: bool = True) -
             f"{name} is sparse; unshift centres every column, which would fill the matrix. "
             f"Pass dense data: {name}.toarray(), or reduce it first with TruncatedSVD."
         )
+    _refuse_other_kinds(X, name)
     if is_frame(X):
+        _refuse_repeated_names(X, name)
         _refuse_text_columns(X, name)
     try:
         matrix: FloatArray = check_array(
-            # scikit-learn keeps the type of pandas' columns, but would widen those of polars
-            X.to_numpy() if is_frame(X) and not hasattr(X, "iloc") else X,
+            _unwrapped(X),
             dtype=[np.float64, np.float32],
             ensure_all_finite=finite,
             ensure_min_samples=min_rows,
             input_name=name,
         )
     except (ValueError, TypeError) as error:
-        raise type(error)(_explain(error, X, name)) from error
+        missing = "NAType" in str(error)  # of no use to numpy, which calls it a wrong type
+        raise (ValueError if missing else type(error))(_explain(error, X, name)) from error
     return matrix
+
+
+def _unwrapped(X: Any) -> Any:
+    """A frame as an array where scikit-learn would lose its float32: in polars, and in pandas' own
+    and Arrow's columns; else what came.
+    """
+    if not is_frame(X):
+        return X
+    if not hasattr(X, "iloc"):
+        return X.to_numpy()
+    kinds = {str(getattr(kind, "numpy_dtype", kind)) for kind in X.dtypes}
+    return X.to_numpy(dtype=np.float32, na_value=np.nan) if kinds == {"float32"} else X
+
+
+def _refuse_other_kinds(X: Any, name: str) -> None:
+    """Name what numpy would turn into numbers that the user did not mean, or not at all."""
+    remedy = TABLES.get((type(X).__module__.partition(".")[0], type(X).__name__))
+    if remedy is not None:
+        raise TypeError(f"{name} is a {type(X).__name__}. Pass rows: {name}.{remedy}.")
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        masked = np.argwhere(np.ma.getmaskarray(X))
+        raise ValueError(
+            f"{name} has {len(masked)} masked cells, the first at {masked[0].tolist()}. Drop such "
+            f"rows or fill them ({name}.filled, sklearn.impute)."
+        )
+    if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
+        raise TypeError(f"{name} should hold numbers only; got {X.dtype}. Encode times as numbers.")
+
+
+def _refuse_repeated_names(X: Any, name: str) -> None:
+    columns = list(X.columns)
+    if len(set(columns)) < len(columns):
+        repeated = dict.fromkeys(str(c) for c in columns if columns.count(c) > 1)
+        raise ValueError(
+            f"{name} has several columns of one name: {', '.join(repeated)}. Rename them, or drop "
+            "those that are copies."
+        )
 
 
 def _refuse_text_columns(X: Any, name: str) -> None:
@@ -71,16 +113,24 @@ def _explain(error: Exception, X: Any, name: str) -> str:
         message = message.splitlines()[0]
     if "could not convert" in message:
         return f"{name} should hold numbers only: {message}. Encode such values as numbers first."
+    if "NAType" in message:
+        return f"Input {name} contains NA. {_first_bad_cell(X, name)}"
     if "NaN" in message or "infinity" in message:
         return f"{message.splitlines()[0]} {_first_bad_cell(X, name)}"
-    if "minimum of" in message and "sample" in message:
+    if "minimum of 2" in message and "sample" in message:
         return f"{message} {name} needs at least two rows: its spread is what is being aligned."
     return message if name in message else f"{name}: {message}"
 
 
 def _first_bad_cell(X: Any, name: str) -> str:
-    frame = hasattr(X, "iloc")  # pandas' NA becomes NaN on request only
-    values = X.to_numpy(dtype=np.float64, na_value=np.nan) if frame else np.asarray(X, np.float64)
+    if hasattr(X, "iloc"):  # pandas' NA becomes NaN on request only
+        values = X.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = np.asarray(X)
+        if values.dtype.kind == "O":  # NA is not even false when asked whether it is itself
+            known = [isinstance(v == v, (bool, np.bool_)) for v in values.flat]
+            values = np.where(np.reshape(known, values.shape), values, np.nan)
+        values = values.astype(np.float64)
     row, column = np.argwhere(~np.isfinite(values))[0]
     names = column_names(X)
     where = f"column {names[column]!r}" if names else f"column {column}"
@@ -121,7 +171,10 @@ def check_weights(weights: Any, n_rows: int, name: str) -> npt.NDArray[np.float6
     """Non-negative finite weights, one a row; None where there are none."""
     if weights is None:
         return None
-    values = np.asarray(weights, dtype=np.float64)
+    try:
+        values = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} should hold numbers, one weight a row: {error}.") from error
     if values.ndim == 0:
         values = np.full(n_rows, float(values))
     if values.shape != (n_rows,):

@@ -23,6 +23,7 @@ from .evidence import (
     no_adaptation,
     search_needed,
 )
+from .joint import check_loss_weights
 from .labels import Labels, check_labels, read_labels, task_of
 from .predictors import default_estimator
 from .search import Found, search
@@ -119,6 +120,7 @@ def align(
     check_option(choice, "choice", ("auto", "paper"))
     check_option(loss, "loss", ("mmd", "joint"))
     check_option(task, "task", ("auto", "classification", "regression"))
+    check_loss_weights(loss_weights)
     settings = SpaceSettings(n_components, bandwidth, same_features, scale, shrinkage, outliers)
     settings.checked()
     check_starts(n_starts)

@@ -10,10 +10,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._arrays import FloatArray
-from ._checks import check_matrix, check_option
+from ._checks import check_matrix, check_option, check_starts
 from .align import align, align_one
 from .alignment import Alignment
-from .stacked import Domains, read_domains, refuse_unrouted, target_rows
+from .joint import check_loss_weights
+from .stacked import Domains, read_domains, refuse_unrouted, splitter, target_rows
 
 # Parameters that go to the shared space, and those that go to the search and the choice.
 SPACE = ("n_components", "bandwidth", "same_features", "scale", "shrinkage", "outliers")
@@ -24,6 +25,8 @@ class Aligned(BaseEstimator):  # type: ignore[misc]
     """Parameters, and what ``fit`` and the methods that take rows have in common."""
 
     alignment_: Alignment
+    # Whether fit was called by what cuts rows into folds: held-out rows are then of both domains.
+    _split: bool
 
     def __init__(
         self,
@@ -67,12 +70,18 @@ class Aligned(BaseEstimator):  # type: ignore[misc]
         self.n_features_target_ = target.n_features_in_
         self.feature_names_target_ = getattr(target, "feature_names_in_", None)
         self.stacked_ = domains.stacked
+        self._split = splitter() is not None
         return domains
 
     def _aligned(self, domains: Domains, adapted: bool, estimator: Any = None) -> Alignment:
         """The alignment of two domains; of one, ``adapted`` says whether it is whitened."""
         space = self._parameters(SPACE)
         if domains.target is None:
+            # of no use here, but what makes no sense is refused whatever comes
+            check_option(self.choice, "choice", ("auto", "paper"))
+            check_option(self.loss, "loss", ("mmd", "joint"))
+            check_loss_weights(self.loss_weights)
+            check_starts(self.n_starts)
             return align_one(
                 domains.source,
                 adapted=adapted,
@@ -100,7 +109,7 @@ class Aligned(BaseEstimator):  # type: ignore[misc]
         rows = check_matrix(X, "X", min_rows=1)
         maps = {"source": self.alignment_.source, "target": self.alignment_.target}
         if sample_domain is None:
-            if domain is None and self.stacked_:
+            if domain is None and self.stacked_ and self._split:
                 refuse_unrouted(method)
             domain = "target" if domain is None else domain
             check_option(domain, "domain", tuple(maps))

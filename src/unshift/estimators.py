@@ -166,6 +166,17 @@ class _AlignedPredictor(Aligned):
     def _inner(self) -> Any:
         return default_estimator(self._task) if self.estimator is None else self.estimator
 
+    def _check_kind(self) -> None:
+        """Refuse a regressor where classes are asked for, and a classifier where numbers are."""
+        tags = getattr(self.estimator, "__sklearn_tags__", None)
+        kind = None if tags is None or isinstance(self.estimator, type) else tags().estimator_type
+        wanted = "classifier" if self._task == "classification" else "regressor"
+        if kind in {"classifier", "regressor"} - {wanted}:
+            raise TypeError(
+                f"{type(self).__name__} needs a {wanted} as its estimator; "
+                f"{type(self.estimator).__name__} is a {kind}."
+            )
+
     def fit(
         self,
         X: Any,
@@ -186,6 +197,7 @@ class _AlignedPredictor(Aligned):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
+        self._check_kind()
         domains = self._read(
             self._task,
             X,

@@ -93,21 +93,26 @@ def refine_jointly(
     W = problem.source_predictor()
     exact = ExactMMD(Z_source, Z_target, sigma)
     sampled = _on_sample(exact, Z_source, Z_target, sigma, MAX_ROWS, rng)
-    if isinstance(weights, str):
+    pair = check_loss_weights(weights)
+    if pair is None:
         few = _on_sample(sampled, Z_source, Z_target, sigma, MAX_ROWS_FOLD, rng)
         pair = choose_weights(problem, W, few, rotations, rng)
-    else:
-        pair = _check_weights(weights)
     loss = replace(problem, weights=pair)
     return [_refine(loss, W, exact, sampled, R) for R in rotations]
 
 
-def _check_weights(weights: tuple[float, float]) -> tuple[float, float]:
-    w_s, w_t = (float(weight) for weight in weights)
+def check_loss_weights(weights: Any) -> tuple[float, float] | None:
+    """``(w_s, w_t)`` as two numbers, with ``w_s > 0`` and ``w_t >= 0``; None for "auto"."""
+    if isinstance(weights, str) and weights == "auto":
+        return None
+    try:
+        w_s, w_t = (float(weight) for weight in weights)
+    except (TypeError, ValueError):
+        w_s = w_t = np.nan
     if not (0.0 < w_s < np.inf and 0.0 <= w_t < np.inf):
         raise ValueError(
-            "weights should be (w_s, w_t) with w_s > 0, without which nothing fixes the predictor, "
-            f'and w_t >= 0; got {weights!r}. Pass two numbers, or "auto".'
+            'loss_weights should be "auto", or (w_s, w_t) with w_s > 0, without which nothing '
+            f"fixes the predictor, and w_t >= 0; got {weights!r}."
         )
     return w_s, w_t
 

@@ -38,7 +38,7 @@ class Labels:
 
 def read_labels(y: Any, n_rows: int, name: str) -> Labels:
     """Labels of any kind, one a row; None, NaN and pandas' NA are unknown, all else is a label."""
-    values = np.asarray(y)
+    values = label_array(y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 or values.shape[0] != n_rows:
@@ -54,6 +54,20 @@ def read_labels(y: Any, n_rows: int, name: str) -> Labels:
             f"{name} contains infinity: labels should be finite, or NaN where unknown."
         )
     return Labels(values, known)
+
+
+def label_array(y: Any) -> Array:
+    """Labels as an array in which unknown ones can be seen, and the others are as they were."""
+    values: Array = np.asarray(y)
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        values = values.astype(object)
+        values[np.ma.getmaskarray(y)] = None  # whatever lies under the mask
+    plain = isinstance(getattr(y, "dtype", None), np.dtype) or not hasattr(y, "to_list")
+    if not plain and values.dtype.kind == "f" and np.isnan(values).any():
+        # A nullable series of whole numbers becomes one of floats where some are unknown.
+        items = np.array(y.to_list(), dtype=object)
+        return items if any(isinstance(item, int) for item in items) else values
+    return values
 
 
 def known_labels(values: Array) -> Mask:

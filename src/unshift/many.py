@@ -255,7 +255,7 @@ def _check_domains(domains: Any, reference: Any, y: Any) -> str:
             f"align_many needs at least two domains; got {list(domains)}. One domain has nothing "
             "to be aligned with."
         )
-    if reference is not None and reference not in domains:
+    if reference is not None and reference not in list(domains):
         raise ValueError(f"reference={reference!r} is none of the domains: {list(domains)}.")
     unknown = [name for name in y if name not in domains]
     if unknown:
@@ -334,7 +334,12 @@ def _discrepancies(plate: Plate, order: Sequence[str], names: Sequence[str]) -> 
 def load(path: str | os.PathLike[str]) -> Alignment | ManyAlignment:
     """What ``save`` of either wrote: the same bits, without the evidence."""
     header, arrays = storage.read(path)
-    return unpack_alignment(header, arrays) if header["kind"] == KIND else _unpacked(header, arrays)
+    with storage.unpacking(path):
+        if header["kind"] == KIND:
+            return unpack_alignment(header, arrays)
+        if header["kind"] == KIND_MANY:
+            return _unpacked(header, arrays)
+        raise ValueError(f"it says that it holds {header['kind']!r}")
 
 
 def _packed(many: ManyAlignment) -> tuple[dict[str, Any], storage.Arrays]:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import column_or_1d
 
 from ._arrays import is_frame, take_rows
 from ._checks import check_matrix, check_weights
-from .labels import Labels, check_labels, read_labels, task_of
+from .labels import Labels, check_labels, label_array, read_labels, task_of
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -116,8 +116,14 @@ def _split(
 
 def target_rows(sample_domain: Any, n_rows: int) -> Mask:
     """True where a row is of the target (n,): its domain is below 0."""
+    given = np.asarray(sample_domain)
+    if given.dtype.kind == "b":
+        raise ValueError(
+            "sample_domain should hold whole numbers, 0 or above for source rows and below 0 for "
+            "target rows; got true and false. Pass np.where(is_target, -1, 0)."
+        )
     try:
-        values = np.asarray(sample_domain).astype(np.float64)
+        values = given.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             "sample_domain should hold whole numbers, 0 or above for source rows and below 0 for "
@@ -181,7 +187,7 @@ def _source_labels(y: Any, n_rows: int, task: str) -> tuple[Array | None, str]:
 
 
 def _one_column(y: Any) -> Array:
-    values = np.asarray(y)
+    values = label_array(y)
     return column_or_1d(values, warn=True) if values.ndim == 2 else values
 
 
@@ -194,7 +200,7 @@ def refuse_splitters() -> None:
     not, and neither cloning nor metadata routing tells an estimator who fits it. The stack of
     calls does, in worker processes too, so this asks there.
     """
-    module = next((name for name, _ in _cutting_frames()), None)
+    module = splitter()
     if module is not None:
         raise ValueError(
             f"X_target came through {module}, which cuts arrays as long as X into folds and scores "
@@ -203,6 +209,11 @@ def refuse_splitters() -> None:
             "domains in X, sample_domain 0 or above for source rows and below 0 for target rows, "
             "and y -1 (for regression NaN) where a target label is unknown."
         )
+
+
+def splitter() -> str | None:
+    """The module of scikit-learn that called and may cut rows into parts; None where none did."""
+    return next((name for name, _ in _cutting_frames()), None)
 
 
 def refuse_unrouted(method: str) -> None:

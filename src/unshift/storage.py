@@ -10,9 +10,11 @@ import hashlib
 import io
 import json
 import os
-import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +59,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
     words = first.split()
     if len(words) != 3 or words[0] != b"unshift" or not first.endswith(b"\n"):
         raise ValueError(
-            f"{os.fspath(path)} is not a file that unshift saved: its first line is not ours."
+            f"{os.fspath(path)} is not a file that unshift saved: its first line is not ours. "
+            "What joblib saved, an estimator for one, is not read here."
         )
     if words[1] != str(VERSION).encode():
         raise ValueError(
@@ -70,13 +73,22 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
             f"{os.fspath(path)} is damaged: its checksum does not match (truncated or changed "
             "since it was saved). Copy it again, or align and save again."
         )
-    try:
-        with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+    with unpacking(path), np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+        arrays = {name: archive[name] for name in archive.files}
         header = json.loads(arrays.pop(HEADER).tobytes().decode())
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{os.fspath(path)} holds no archive that unshift saved.") from error
     return header, arrays
+
+
+@contextmanager
+def unpacking(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Refuse content that lacks what ``write`` put there, though its checksum is right."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, EOFError, BadZipFile) as error:
+        raise ValueError(
+            f"{os.fspath(path)} holds no archive that unshift saved: its checksum is right, but "
+            "something else made or changed it. Align and save again."
+        ) from error
 
 
 def pack_map(map_: AffineMap, key: str, arrays: Arrays) -> dict[str, Any]:
