@@ -15,10 +15,12 @@ import pytest
 import skl2onnx
 import sklearn
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
+    IsolationForest,
     RandomForestClassifier,
     RandomForestRegressor,
 )
@@ -253,6 +255,18 @@ def test_a_model_that_was_trained_on_the_source_behind_the_map(labels: str) -> N
     shared = LogisticRegression().fit(alignment.source(X), y)
     graph = to_onnx(shared, behind=alignment.target, dtype="float64")
     assert_agrees(graph, shared, Z, alignment.target(Z))
+
+
+@pytest.mark.parametrize(
+    "model", [IsolationForest(n_estimators=10, random_state=0), KMeans(3, n_init=1, random_state=0)]
+)
+def test_what_finds_outliers_and_clusters_goes_behind_a_map_too(model: Any) -> None:
+    X, Z, _ = domains()
+    alignment = unshift.align(X, Z, n_components=3, n_starts=1, random_state=0)
+    model.fit(X)
+    label = run(to_onnx(model, behind=alignment.target_to_source), Z.astype(np.float32))["label"]
+    expected = model.predict(alignment.target_to_source(Z))
+    assert np.mean(label.ravel() != expected) < 0.02  # a row at a threshold may go either way
 
 
 @pytest.mark.parametrize(("labels", "n"), [("strings", 3), ("numbers", 2)])
