@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "unshift"
 # A file imports only from those before it.
 ORDER = [
     *("_blocks", "_arrays", "_checks", "_extras"),
-    *("affine", "moments", "whitening", "stiefel", "mmd", "spectral"),
+    *("affine", "moments", "streamed", "whitening", "stiefel", "mmd", "spectral"),
     *("labels", "domain", "space"),
     *("descent", "invariants", "minima", "plane", "search", "contrast"),
     *("predictors", "choice", "joint", "mixture", "strengths", "evidence", "views", "suggestion"),
@@ -43,8 +43,11 @@ ORDER = [
     ),
     *("datasets", "digits_images", "networks", "protocols"),
     *("model", "chain", "onnx"),
-    *("tables", "summary", "demo", "experiments_simulated", "experiments_digits"),
-    *("scoreboard", "claims", "figures", "stage", "report", "pages", "reproduce", "cli"),
+    *("table_base", "table_text", "table_binary", "table_arrays", "tables"),
+    *("columns", "outputs", "stream", "predicting"),
+    *("summary", "demo", "experiments_simulated", "experiments_digits"),
+    *("scoreboard", "claims", "figures", "stage", "report", "pages", "reproduce"),
+    *("fitting", "answers", "cli_common", "cli_fit", "cli_stream", "cli_show", "cli"),
     "__init__",
 ]
 
@@ -162,6 +165,7 @@ def test_import_loads_nothing_optional_and_opens_no_socket() -> None:
     code = """
 import json, sys
 optional = {"torch", "pandas", "polars", "matplotlib", "ot", "pymanopt", "onnx", "skl2onnx"}
+optional |= {"pyarrow", "h5py", "shtab"}
 asked, sockets = [], []
 class Absent:
     def find_spec(name, path=None, target=None):

@@ -14,6 +14,7 @@ from ._checks import check_matrix, check_option, check_weights
 from .affine import AffineMap
 from .moments import Moments, moments
 from .stiefel import polar
+from .streamed import TableRows
 from .whitening import Whitening, has_outliers, tame_outliers, whiten
 
 Vector = npt.NDArray[np.float64]
@@ -77,17 +78,21 @@ def _evenly(n: int, k: int) -> Rows:
 
 def read_domain(X: Any, name: str, weights: Any, rng: np.random.Generator) -> Domain:
     """Check rows and weights, take their moments and a sample."""
-    rows = check_matrix(X, name)
+    table = X if isinstance(X, TableRows) else None
+    names = column_names(X) if table is None else table.names
+    rows = check_matrix(X if table is None else table.rows, name)
     w = check_weights(weights, rows.shape[0], f"weights of {name}")
-    stats = moments(rows, w)
+    drawn = rows.shape[0]
+    if table is None or table.moments is None:
+        stats = moments(rows, w)
+    else:  # of all rows, of which those drawn are a sample
+        stats, drawn = table.moments, table.drawn
     if not (stats.variances > 0).any():
         raise ValueError(
             f"{name} is constant: all its {rows.shape[0]} rows are equal, so it has no spread to "
             "align. Check that the right columns were passed."
         )
-    return Domain(
-        rows, column_names(X), w, stats, draw_rows(rows.shape[0], w, rng), _effective(stats, w)
-    )
+    return Domain(rows, names, w, stats, draw_rows(drawn, w, rng), _effective(stats, w))
 
 
 def _effective(stats: Moments, weights: Vector | None) -> float:

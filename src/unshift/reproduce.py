@@ -318,6 +318,5 @@ def _drawn(out: Path, drawings: Drawings) -> tuple[Pictures, str]:
 
 def _write(out: Path, written: Mapping[str, Sequence[Row]], page: str) -> None:
     for name, rows in written.items():
-        columns = {key: [row[key] for row in rows] for key in rows[0]}
-        tables.write(out / f"{name}.csv", iter([tables.frame(columns)]))
+        tables.write_rows(out / f"{name}.csv", rows)
     (out / PAGE).write_text(page, encoding="utf-8")

@@ -1,105 +1,86 @@
-"""Files of rows: read whole, read in chunks, written whole or not at all. Needs pandas."""
+"""Files of rows: what kind each is, by its name; small tables of results written as CSV."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import csv
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from ._extras import extra
+from .table_arrays import hdf5_table, npy_table, npz_table
+from .table_base import Table
+from .table_binary import ArrowTable, ParquetTable
+from .table_text import TextFormat, TextTable
 
-CHUNK_ROWS = 50_000
-SEPARATORS = {".csv": ",", ".tsv": "\t"}
-PARQUET = ".parquet"
-
-
-def _separator(path: Path) -> str | None:
-    """The separator of a text file, by its name; None for parquet."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"]:
-        suffixes.pop()
-    kind = suffixes[-1] if suffixes else ""
-    if kind not in SEPARATORS and kind != PARQUET:
-        raise ValueError(
-            f"{path.name} is of no known kind: expected .csv, .tsv (also with .gz) or .parquet."
-        )
-    return SEPARATORS.get(kind)
-
-
-def read(path: Path) -> Any:
-    """All rows of a file as a pandas frame."""
-    pandas, separator = extra("pandas", "pandas"), _separator(path)
-    with _naming(path):
-        if separator is None:
-            extra("pyarrow", "parquet")
-            return pandas.read_parquet(path)
-        return pandas.read_csv(path, sep=separator)
+# Endings of names, and the format that each stands for.
+FORMATS = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".npy": "npy",
+    ".npz": "npz",
+    ".h5ad": "hdf5",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+}
+KNOWN = ".csv, .tsv (also with .gz), .parquet, .arrow, .feather, .npy, .npz, .h5ad or .h5"
+TEXTS = ("csv", "tsv")
+PIPES = (*TEXTS, "arrow")
+STANDARD = "-"
 
 
-def chunks(path: Path) -> Iterator[Any]:
-    """The rows of a file as pandas frames of at most ``CHUNK_ROWS`` rows, in order."""
-    pandas, separator = extra("pandas", "pandas"), _separator(path)
-    with _naming(path):
-        if separator is None:
-            file = extra("pyarrow.parquet", "parquet").ParquetFile(path)
-            yield from (batch.to_pandas() for batch in file.iter_batches(CHUNK_ROWS))
-        else:
-            with pandas.read_csv(path, sep=separator, chunksize=CHUNK_ROWS) as reader:
-                yield from reader
+def format_of(path: Path | str, asked: str | None = None) -> str:
+    """The format of a file, as asked or by the end of its name."""
+    if asked is not None:
+        return asked
+    name = str(path).lower()
+    for ending, kind in FORMATS.items():
+        if name.endswith(ending) or (kind in TEXTS and name.endswith(f"{ending}.gz")):
+            return kind
+    if str(path) == STANDARD:
+        return "csv"
+    raise ValueError(
+        f"{Path(path).name} is of no known kind: expected a name that ends in {KNOWN}, or --format."
+    )
 
 
-def frame(values: dict[str, Any]) -> Any:
-    """A pandas frame of these columns."""
-    return extra("pandas", "pandas").DataFrame(values)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Put the file's name before what its reader has to say."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"{path.name} could not be read: {error}") from error
-
-
-def columns(frame: Any, names: Sequence[str] | None, file: str) -> Any:
-    """The named columns, in that order, of a frame that may have others too."""
-    if names is None:
-        return frame
-    missing = [name for name in names if name not in frame.columns]
-    if missing:
-        raise ValueError(
-            f"{file} lacks {len(missing)} of the {len(names)} columns that the model knows: "
-            f"{', '.join(missing[:5])}."
-        )
-    return frame[list(names)]
-
-
-def write(path: Path, frames: Iterator[Any]) -> int:
-    """Write frames one after the other, by the file's name; the number of rows.
-
-    The file is there once all is written, and as it was before if something fails.
-    """
-    separator = _separator(path)
-    if separator is None:
-        raise ValueError(
-            f"{path.name} cannot be written: expected a name that ends in .csv or .tsv."
-        )
-    # pandas compresses by the end of the name, which must therefore stay
-    partial = path.with_name(f"partial-{path.name}")
-    rows = 0
-    try:
-        for frame in frames:
-            first = rows == 0
-            frame.to_csv(
-                partial, sep=separator, index=False, header=first, mode="w" if first else "a"
+def open_table(path: Path | str, asked: str | None = None, text: TextFormat | None = None) -> Table:
+    """The table in a file, or in standard input where the path is '-'."""
+    kind = format_of(path, asked)
+    text = text or TextFormat()
+    if kind == "tsv" and text.separator is None:
+        text = TextFormat("\t", text.decimal, text.encoding)
+    source: Path | IO[bytes] = Path(path)
+    name = Path(path).name
+    if str(path) == STANDARD:
+        name, source = "standard input", sys.stdin.buffer
+        if kind not in PIPES:
+            raise ValueError(
+                f"Standard input can be {', '.join(PIPES)}, which are read from the front; {kind} "
+                "cannot. Save it to a file."
             )
-            rows += len(frame)
-        if rows == 0:
-            raise ValueError(f"There are no rows to write to {path.name}.")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return rows
+    elif Path(path).is_dir():
+        raise ValueError(f"{name} is a folder: expected a file that ends in {KNOWN}.")
+    if kind in TEXTS:
+        return TextTable(source, name, text)
+    if kind == "parquet":
+        return ParquetTable(source, name)
+    if kind == "arrow":
+        return ArrowTable(source, name)
+    arrays = {"npy": npy_table, "npz": npz_table, "hdf5": hdf5_table}
+    return arrays[kind](Path(path), name)
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows of equal keys as a CSV file, with empty cells for NaN."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({k: None if v != v else v for k, v in row.items()})
