@@ -149,6 +149,69 @@ def test_promised_arguments_are_there() -> None:
         assert {"X_target", "y_target", "sample_domain", "sample_weight"} <= set(fit)
 
 
+# What the objects that users hold offer by name, as the README and docs describe it.
+OFFERED = {
+    "Alignment": (
+        *("source", "target", "target_to_source", "rotation", "mmd2", "n_components"),
+        *("candidates", "diagnosis", "suggest_labels", "update", "save", "prefer", "fold"),
+        *("balance_weights", "bandwidth", "same_features"),
+    ),
+    "ManyAlignment": (
+        *("reference", "maps", "to_reference", "rotations", "mmd2", "diagnosis", "alignments"),
+        *("refit", "save", "n_components", "bandwidth"),
+    ),
+    "AffineAligner": ("fit", "transform", "fit_transform", "set_output", "get_feature_names_out"),
+    "AlignedClassifier": ("fit", "predict", "predict_proba", "score", "get_params", "fold"),
+    "AlignedRegressor": ("fit", "predict", "score", "get_params", "fold"),
+}
+
+
+@pytest.mark.parametrize("name", OFFERED)
+def test_objects_offer_what_is_promised(name: str) -> None:
+    import unshift
+    from unshift.many import ManyAlignment
+
+    kind = ManyAlignment if name == "ManyAlignment" else getattr(unshift, name)
+    fields = set(getattr(kind, "__dataclass_fields__", ()))
+    assert not [part for part in OFFERED[name] if part not in fields and not hasattr(kind, part)]
+
+
+def test_rows_of_either_domain_are_taken_where_promised() -> None:
+    import unshift
+
+    methods = {
+        unshift.AffineAligner: ("transform",),
+        unshift.AlignedClassifier: ("predict", "predict_proba", "score", "decision_function"),
+        unshift.AlignedRegressor: ("predict", "score"),
+    }
+    for kind, names in methods.items():
+        for name in names:
+            method = inspect.getattr_static(kind, name)  # some are there for some estimators only
+            parameters = inspect.signature(getattr(method, "fn", method)).parameters
+            assert parameters["domain"].kind is inspect.Parameter.KEYWORD_ONLY
+            assert parameters["sample_domain"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_other_promised_signatures() -> None:
+    import unshift
+    from unshift.many import ManyAlignment
+
+    promised = {
+        unshift.mmd2: ["X", "Y", "bandwidth"],
+        unshift.load: ["path"],
+        unshift.stiefel.minimize: ["value_and_gradient", "X0"],
+        unshift.align_many: ["domains"],
+        unshift.Alignment.suggest_labels: ["self", "X_target", "k"],
+        unshift.Alignment.update: ["self", "X_target", "y_target"],
+        unshift.Alignment.save: ["self", "path"],
+        ManyAlignment.refit: ["self", "name", "X", "y"],
+    }
+    for function, names in promised.items():
+        parameters = inspect.signature(function).parameters.values()
+        assert [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD] == names
+    assert "reference" in inspect.signature(unshift.align_many).parameters
+
+
 def run_python(code: str) -> str:
     """Standard output of a new interpreter that may keep the bytecode it compiles."""
     dropped = {"PYTHONDONTWRITEBYTECODE", "PYTHONSTARTUP"}
