@@ -173,6 +173,8 @@ def _taken_apart(model: Any) -> tuple[Any, list[AffineStep]]:
     if isinstance(model, Standardized):
         last, steps = _taken_apart(model.estimator_)
         return last, [scaling_step(model.center_, model.scale_, model.n_features_in_), *steps]
+    if hasattr(model, "best_estimator_"):  # a search over parameters
+        return _taken_apart(model.best_estimator_)
     if not isinstance(model, Pipeline):
         return model, []
     before: list[AffineStep] = []
@@ -230,10 +232,9 @@ def _with_map(model: Any, map_: AffineMap) -> Any:
     intercept = getattr(model, "intercept_", None)
     derived = isinstance(getattr(type(model), "coef_", None), property)
     if coef is None or intercept is None or derived:
-        inner = "Fold its best_estimator_. " if hasattr(model, "best_estimator_") else ""
         raise TypeError(
             f"{type(model).__name__} is no linear model with coef_ and intercept_ of its own, as "
-            f"LogisticRegression, LinearSVC or Ridge are after fit. {inner}{INSTEAD}"
+            f"LogisticRegression, LinearSVC or Ridge are after fit. {INSTEAD}"
         )
     dense: Any = coef.toarray() if hasattr(coef, "toarray") else np.asarray(coef)
     old: Matrix = dense.astype(np.float64)
