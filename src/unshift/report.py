@@ -84,21 +84,22 @@ def _candidates(fitted: Mapping[str, Any]) -> list[str]:
     looked = {one["index"]: i for i, one in enumerate(fitted["picture"]["candidates"])}
     rows = []
     for i, one in enumerate(found):
-        kind, does, belief, mmd2, error = candidate_cells(one)
+        kind, meaning, belief, mmd2, error = candidate_cells(one)
         share = svg.barred(one["weight"] or 0.0, belief)
-        name = _show(looked[i], kind) if i in looked else kind
+        name = _show(looked[i], kind) if i in looked else escape(kind)
+        told = Html(f'{name}<span class="meaning">{escape(meaning)}</span>')
         descents = str(one["starts"]) if one["rotated"] else "–"
-        rows.append((f"{i + 1}", name, does, mmd2, share, descents, error))
-    head = ("", "Candidate", "What it does", "MMD²", "Belief", "Descents", "Error on labels")
+        rows.append((f"{i + 1}", told, share, mmd2, descents, error))
+    head = ("", "Candidate", "Belief", "MMD²", "Descents", "Error on labels")
     chance = fitted["numbers"].get("mmd2_by_chance")
     ends = fitted["descents"]
     words = "Distinct alignments, best first; the first is in force. Belief is the share that all "
     words += "evidence together gives each. A lower MMD² alone does not make a better alignment."
-    told = f"The short lines are where {len(ends)} descents of the search ended. " if ends else ""
-    caption = f"{told}Chance is what two samples of one distribution would show on average."
+    caption = f"The short lines are where {len(ends)} descents ended. " if ends else ""
+    caption += "Chance is what two samples of one distribution would show on average."
     return [
         paragraph(words),
-        table(head, rows, words=3),
+        table(head, rows, words=2),
         f"<figure>{svg.discrepancies(found, ends, chance)}"
         f"<figcaption>{escape(caption)}</figcaption></figure>",
     ]

@@ -211,7 +211,7 @@ def _option(index: int, candidates: Sequence[Mapping[str, Any]]) -> str:
 
 def _in_numbers(picture: Mapping[str, Any], fitted: Mapping[str, Any]) -> str:
     """The picture for those who do not see it: how far apart the domains' centres lie."""
-    rows = [(name, f"{before:.3g}", f"{after:.3g}") for name, before, after in picture["distances"]]
+    rows = [(name, f"{before:.2f}", f"{after:.2f}") for name, before, after in picture["distances"]]
     head = (fitted["label"], "Apart before", "Apart after")
     words = (
         "How far the centres of source rows and of target rows predicted alike lie apart, in the "

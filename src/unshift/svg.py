@@ -164,7 +164,7 @@ def discrepancies(
     rows: Sequence[dict[str, Any]], ends: Sequence[tuple[str, float]], chance: float | None
 ) -> Html:
     """MMD, the root of MMD², of the candidates, best first from the top, and of all descents."""
-    left, right, line = 175, 610, 24
+    left, right, line = 170, 460, 24
     values = [math.sqrt(max(row["mmd2"], 0.0)) for row in rows]
     places = [math.sqrt(max(value, 0.0)) for _, value in ends]
     level = math.sqrt(max(chance or 0.0, 0.0))
@@ -203,7 +203,7 @@ def discrepancies(
         )
     words = "MMD that each candidate leaves; the table has the numbers."
     return Html(
-        f'<svg class="dots" viewBox="0 0 640 {height}" role="img" aria-label="{words}">'
+        f'<svg class="dots" viewBox="0 0 480 {height}" role="img" aria-label="{words}">'
         f'{"".join(lines)}<text class="axis" x="{(left + right) // 2}" y="{height - 2}">'
         "MMD, the root of MMD²</text></svg>"
     )

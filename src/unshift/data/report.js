@@ -23,6 +23,11 @@
   for (const view of views) {
     view.places.source = view.source.map(place);
     view.places.target = view.target.map(place);
+    view.ring = document.createElementNS(view.panel.namespaceURI, "circle");
+    view.ring.setAttribute("class", "near");
+    view.ring.setAttribute("r", "8");
+    view.ring.setAttribute("visibility", "hidden");
+    view.panel.append(view.ring);
   }
 
   const put = (mark, at) => { mark.setAttribute("x", at[0]); mark.setAttribute("y", at[1]); };
@@ -115,13 +120,17 @@
   }
   function hush() {
     tip.hidden = true;
-    for (const mark of all("use.near", stage)) mark.classList.remove("near");
+    for (const view of views) view.ring.setAttribute("visibility", "hidden");
   }
   // The same row is marked in both panels, so that one sees where it went.
   function point(view, side, i, x, y) {
     hush();
-    for (const other of views)
-      if (other.plane === view.plane) other[side][i].classList.add("near");
+    for (const { plane, places, ring } of views) {
+      if (plane !== view.plane) continue;
+      ring.setAttribute("cx", places[side][i][0]);
+      ring.setAttribute("cy", places[side][i][1]);
+      ring.setAttribute("visibility", "visible");
+    }
     say(words(side, i), x, y);
   }
 
