@@ -182,7 +182,8 @@ def discrepancies(
     for i, (row, value) in enumerate(zip(rows, values, strict=True)):
         y, tip = 28 + line * i, f"{row['kind']}: MMD² {row['mmd2']:.3g}"
         lines.append(
-            f'<g class="{"best" if i == 0 else "rest"}" data-tip="{escape(tip)}" data-row="{i}">'
+            f'<g class="{"best" if i == 0 else "rest"}" data-tip="{escape(tip)}">'
+            f'<rect class="hit" y="{y - line // 2}" width="480" height="{line}"/>'
             f'<text class="end" x="{left - 10}" y="{y + 4}">{escape(_short(row["kind"]))}</text>'
             f'<path d="M{left} {y}H{x(value)}"/><circle cx="{x(value)}" cy="{y}" r="5"/></g>'
         )
