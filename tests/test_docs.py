@@ -14,6 +14,8 @@ import pytest
 
 import unshift
 from planted import view
+from unshift.datasets import make_mixture
+from unshift.model import Model, linear_predictor
 
 DOCS = Path(__file__).parents[1] / "docs"
 PRODUCTION = DOCS / "production.md"
@@ -38,6 +40,12 @@ def test_the_blocks_of_a_page_run_in_their_order(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    data = make_mixture(4)  # as 'unshift fit' leaves a model there, of which a page may speak
+    X, Z = data.X_source, data.X_target
+    alignment = unshift.align(X, Z, n_starts=1, same_features=False, random_state=0)
+    predictor = linear_predictor(alignment.source(X), data.y_source, "classification")
+    Path("result").mkdir()
+    Model(alignment, predictor, "grade").save("result/model.unshift")
     run_page(page)
 
 
