@@ -1,14 +1,16 @@
 """`unshift reproduce`: what it writes, what its pages show, what it refuses."""
 
 import re
+import shutil
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from bench import paper_page
 
-from unshift import networks, pages, reproduce, tables
+from unshift import networks, pages, reproduce
 from unshift.cli import main
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -200,8 +202,54 @@ def test_retrained_trains_the_networks_asked_for(monkeypatch, tmp_path) -> None:
     assert reproduce.retrain is not networks.retrain
 
 
-def test_tables_are_written_whole_or_not_at_all(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(tables, "frame", lambda columns: (_ for _ in ()).throw(ValueError("no")))
-    with pytest.raises(ValueError, match="no"):
-        reproduce._write(tmp_path, {"t": [{"a": 1}]}, "page")
-    assert not list(tmp_path.iterdir())
+def test_tables_that_cannot_be_written_leave_no_page(tmp_path) -> None:
+    with pytest.raises(ValueError, match="fields not in fieldnames"):
+        reproduce._write(tmp_path, {"t": [{"a": 1}, {"a": 1, "b": 2}]}, "page")
+    assert not (tmp_path / reproduce.PAGE).exists()
+
+
+@pytest.fixture(scope="module")
+def whole(simulated, digits, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `python -m bench.paper` leaves, with one network in the places of two."""
+    out = tmp_path_factory.mktemp("whole")
+    shutil.copytree(simulated[0], out / paper_page.SIMULATED)
+    shutil.copytree(digits[0], out / paper_page.OTHERS)
+    (out / paper_page.DIGITS).mkdir()
+    for file in digits[0].iterdir():
+        copy = out / paper_page.DIGITS / file.name.replace("fast_0", "paper")
+        if file.suffix == ".csv":
+            copy.write_text(file.read_text("utf-8").replace("fast_0", "paper"), "utf-8")
+        else:
+            copy.write_bytes(file.read_bytes())
+    (out / paper_page.TIMES).write_text("command,seconds,processor seconds\nx,1.5,2.5\n", "utf-8")
+    return out
+
+
+def test_the_page_of_the_paper_has_a_place_for_each_section(whole) -> None:
+    marks = re.findall(
+        r"<!-- (?!end of )(.*) -->", (paper_page.DOCS / "paper.md").read_text("utf-8")
+    )
+    absent = {"network fast_1", "network mlp"}
+    assert sorted(set(marks) - absent) == sorted(paper_page.sections(whole))
+    assert absent < set(marks)
+
+
+def test_the_page_of_the_paper_shows_the_numbers_of_the_tables(whole, digits, tmp_path) -> None:
+    shutil.copy(paper_page.DOCS / "paper.md", tmp_path)
+    paper_page.write_page(whole, tmp_path)
+    page = (tmp_path / "paper.md").read_text("utf-8")
+    for row in digits[1]["headlines"]["fast_0"]:
+        assert f"{row['mean']:.3f}" in page
+    for claim in digits[1]["claims"]["fast_0"]:
+        assert claim["found"] in page
+    pictures = set(re.findall(r"!\[.*\]\((.*)\)", page))
+    assert pictures == {path.name for path in tmp_path.glob("*.png")}
+
+
+def test_a_pair_is_listed_where_the_default_is_far_behind(whole) -> None:
+    rows = paper_page._both(whole, "accuracies")
+    assert "(nothing to show)" in paper_page.pairs(rows)
+    for row in rows:
+        if row["method"] == "none":
+            row["accuracy"] = 1.5
+    assert paper_page.pairs(rows).count("| 4 9 |") == 2

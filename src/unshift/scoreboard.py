@@ -112,6 +112,7 @@ def _of_gains(gains: Any) -> Row:
         "worse": int((gains < -1e-9).sum()),
         "harmed_1": int((gains < -0.01 - 1e-9).sum()),
         "harmed_5": int((gains < -0.05 - 1e-9).sum()),
+        "harmed_50": int((gains < -0.5).sum()),
     }
 
 
