@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -11,8 +12,8 @@ import numpy as np
 import pytest
 
 import unshift
-from fits import HOSTILE, hostile_fit
-from unshift import report, scene
+from fits import HOSTILE, fit, hostile_fit, number_fit, shifted_fit
+from unshift import report, scene, summary, svg
 from unshift.datasets import make_mixture
 from unshift.markup import asset
 from unshift.model import linear_predictor
@@ -163,3 +164,122 @@ def test_unturned_map_is_the_whitening_alone() -> None:
     np.testing.assert_allclose(np.cov(rows[0].T, bias=True), np.eye(2), atol=1e-10)
     for other in rows[1:]:
         np.testing.assert_allclose(other, rows[0], atol=1e-8)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance as the web's guidelines for contrast have it."""
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def contrast(one: str, other: str) -> float:
+    lights = sorted((luminance(one), luminance(other)))
+    return (lights[1] + 0.05) / (lights[0] + 0.05)
+
+
+def schemes() -> list[dict[str, str]]:
+    """Variables of the light scheme, and of the dark one."""
+    blocks = re.findall(r":root \{(.*?)\}", asset("report.css"), re.DOTALL)
+    return [
+        {
+            name: value if len(value) == 7 else "#" + "".join(2 * c for c in value[1:])
+            for name, value in re.findall(r"--([\w]+): (#\w+);", block)
+        }
+        for block in blocks
+    ]
+
+
+def test_text_and_marks_stand_out_in_both_schemes() -> None:
+    assert len(schemes()) == 2
+    for colours in schemes():
+        for ground in ("page", "raised"):
+            for text in ("ink", "soft", "accent", "care", "well"):
+                assert contrast(colours[text], colours[ground]) >= 4.5, text
+            for mark in (*(f"k{i}" for i in range(svg.COLOURED)), "other"):
+                assert contrast(colours[mark], colours[ground]) >= 3.0, mark
+
+
+def test_classes_differ_in_colour_or_shape_and_neighbours_in_both() -> None:
+    looks = [(svg.kind_of(style), svg.shape_of(style)) for style in range(svg.SHAPED)]
+    assert len(set(looks)) == svg.SHAPED
+    for one, other in itertools.pairwise(looks):
+        assert one[0] != other[0]
+        assert one[1] != other[1]
+
+
+def test_frame_holds_nearly_all_points_and_puts_the_rest_on_its_edge() -> None:
+    rng = np.random.default_rng(0)
+    cloud = rng.standard_normal((1000, 2))
+    cloud[0] = 1e9
+    frame = svg.frame_around(cloud)
+    assert frame.high[0] < 10.0
+    assert 1 <= frame.beyond(cloud) <= 40
+    places = frame.place(cloud)
+    assert places[0].tolist() == [svg.RIGHT, svg.TOP]
+    assert (places >= [svg.LEFT, svg.TOP]).all()
+    assert (places <= [svg.RIGHT, svg.BOTTOM]).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(-3.2, 5.1), (0.0, 1e-9), (1e6, 1e6 + 3), (-1e12, 7.0)])
+def test_ticks_are_few_and_within(low: float, high: float) -> None:
+    found = svg.ticks(low, high)
+    assert 2 <= len(found) <= 6
+    assert all(low <= tick <= high for tick in found)
+
+
+def test_summary_adds_up(fitted: dict[str, Any]) -> None:
+    rows = fitted["rows"][1]
+    assert sum(one["rows"] for one in fitted["confidence"]) == rows
+    for one in fitted["confidence"]:
+        assert sum(one["bins"]) == one["rows"]
+    for key in ("source", "expected", "target"):
+        assert sum(one[key] for one in fitted["balance"]) == pytest.approx(1.0)
+    for one in fitted["labelling"]["rows"]:
+        assert sum(share for _, share in one["votes"]) <= 1.0 + 1e-9
+    shown = fitted["picture"]["target"]
+    marked = np.asarray(shown["rows"])[shown["marked"]].tolist()
+    assert marked == sorted(one["row"] for one in fitted["labelling"]["rows"])
+
+
+def test_numbers_are_shown_on_a_scale_and_by_their_quantiles() -> None:
+    fitted = number_fit()
+    assert not fitted["balance"]
+    assert not fitted["confidence"]
+    below = [one["target"] for one in fitted["quantiles"]]
+    assert below == sorted(below)
+    elements = Elements(report.page(fitted))
+    data = json.loads(elements.scripts[0])
+    assert data["classes"] is None
+    assert set(data["source"]["styles"]) <= set(range(svg.STEPS))
+    assert "Numbers predicted" in elements.text
+
+
+def test_frequent_classes_have_looks_of_their_own_and_the_rest_share_one() -> None:
+    fitted = shifted_fit(classes=15, n=400)
+    data = json.loads(Elements(report.page(fitted)).scripts[0])
+    labels, styles = np.array(data["source"]["labels"]), np.array(data["source"]["styles"])
+    counts = np.bincount(labels)
+    rest = np.unique(labels[styles == -1])
+    assert rest.size == counts.size - svg.SHAPED
+    assert counts[rest].max() <= np.delete(counts, rest).min()
+
+
+def test_what_was_said_of_the_files_and_the_call_are_there(fitted: dict[str, Any]) -> None:
+    told = fitted | {
+        "rows": (10_000_000, 5_000),
+        "rows_kept": (300, 300),
+        "options": {"n_components": 0.5, "random_state": 7},
+    }
+    text = Elements(report.page(told)).text
+    assert "300 of the 10,000,000 source rows" in text
+    assert "n_components=0.5, random_state=7," in text
+
+
+def test_page_of_many_rows_stays_small() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.gamma(2.0, 1.0, (30_000, 4))
+    fitted = fit(X, (X[:, 0] > 1.5).astype(int), 2.0 * rng.gamma(2.0, 1.0, (30_000, 4)))
+    shown = [len(fitted["picture"][side]["rows"]) for side in ("source", "target")]
+    assert max(shown) <= summary.SHOWN + summary.SUGGESTED
+    assert len(report.page(fitted).encode()) < 1.5e6

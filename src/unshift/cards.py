@@ -63,7 +63,8 @@ def about(share: float) -> str:
 
 def meaning(kind: str) -> str:
     """What candidates of this kind do, in plain words."""
-    return KINDS.get(kind) or KINDS.get(kind.partition(",")[0], "")
+    words = KINDS.get(kind) or KINDS.get(kind.partition(",")[0], "")
+    return f"{words}, allowing for other shares of the classes" if "balance" in kind else words
 
 
 def candidates(found: Sequence[Candidate]) -> list[dict[str, Any]]:

@@ -190,7 +190,7 @@ def _fit(arguments: argparse.Namespace) -> None:
         model, shown, target = fit_tables(
             *tables, asked, row_progress("reading"), search_progress()
         )
-        shown["command"] = arguments.command_line
+        shown |= {"command": arguments.command_line, "options": dict(asked.options)}
         write_results(folder, model, shown, target, asked, row_progress("predicting"))
         files = sorted(path.name for path in folder.iterdir())
     clear_progress()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -181,14 +182,17 @@ def _classes(fitted: Mapping[str, Any]) -> list[str]:
     ]
     sure = [_sure(one) for one in fitted["confidence"]]
     return [
-        paragraph("Shares of the classes: in the source, expected in the target, and predicted."),
+        paragraph(
+            "Shares of the classes in the source, as expected in the target, and as predicted by "
+            "the candidate in force."
+        ),
         table(("Class", "Source", "Expected in the target", "Predicted"), shares),
         paragraph(
             "How sure the predictions are, by the class predicted: mean probability, the share of "
-            "at least 90 %, the share below 60 %, how the probabilities are spread from chance to "
+            "at least 90%, the share below 60%, how the probabilities are spread from chance to "
             "1, and how far the other candidates, by their belief, predict the same."
         ),
-        table(("Class", "Rows", "Mean", "≥ 90 %", "< 60 %", "Spread", "Agreed"), sure),
+        table(("Class", "Rows", "Mean", "≥ 90%", "< 60%", "Spread", "Agreed"), sure),
     ]
 
 
@@ -260,8 +264,9 @@ def _repeat(fitted: Mapping[str, Any]) -> list[str]:
         parts.append(f"<pre><code>{escape(fitted['command'])}</code></pre>")
     options = fitted.get("options") or fitted["settings"]
     given = ", ".join(f"{name}={value!r}" for name, value in options.items())
+    given = textwrap.fill(f"{given},", 84, initial_indent=" " * 4, subsequent_indent=" " * 4)
     domains = "X_source, X_target, y_source, y_target"
-    call = f"import unshift\n\nalignment = unshift.align(\n    {domains},\n    {given},\n)"
+    call = f"import unshift\n\nalignment = unshift.align(\n    {domains},\n{given}\n)"
     d, e = fitted["widths"]
     settled = ", ".join(f"{name} {value}" for name, value in fitted["settings"].items())
     versions = ", ".join(f"{name} {number}" for name, number in fitted["versions"].items())
