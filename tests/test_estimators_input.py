@@ -8,9 +8,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
+from sklearn import config_context
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from shifted import QUICK, two_domains
 from unshift import AffineAligner, AlignedClassifier, AlignedRegressor
@@ -70,7 +72,7 @@ def read_only(rows: Any) -> Any:
         lambda rows: rows.astype(np.longdouble),
         lambda rows: rows.astype(object),
         lambda rows: pd.DataFrame(rows),
-        lambda rows: pd.DataFrame(rows, columns=pd.MultiIndex.from_product([["a"], "xyz"])),
+        lambda rows: pd.DataFrame(rows, columns=pd.MultiIndex.from_product([["a"], list("xyz")])),
         lambda rows: pd.DataFrame(rows).astype("Float64"),
         lambda rows: pd.DataFrame(rows).astype("double[pyarrow]"),
         lambda rows: pd.DataFrame(rows).astype(object),
@@ -327,3 +329,20 @@ def test_weights_that_the_estimator_cannot_take_are_refused() -> None:
     classifier = AlignedClassifier(KNeighborsClassifier(), **QUICK)
     with pytest.raises(TypeError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
         classifier.fit(X, y, X_target=X_target, sample_weight=np.ones(50))
+
+
+def test_weights_reach_the_steps_of_a_pipeline_that_request_them() -> None:
+    X, y, X_target, _ = two_domains()
+    weights = 1.0 + np.arange(50) % 3
+    with config_context(enable_metadata_routing=True):
+        model = LogisticRegression().set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(FunctionTransformer(), model)
+        routed = AlignedClassifier(pipeline, **QUICK).fit(
+            X, y, X_target=X_target, sample_weight=weights
+        )
+    plain = AlignedClassifier(LogisticRegression(), **QUICK).fit(
+        X, y, X_target=X_target, sample_weight=weights
+    )
+    np.testing.assert_array_equal(routed.predict_proba(X_target), plain.predict_proba(X_target))
+    with pytest.raises(TypeError, match=r"Pipeline\.fit takes no sample_weight.*metadata routing"):
+        AlignedClassifier(pipeline).fit(X, y, X_target=X_target, sample_weight=weights)

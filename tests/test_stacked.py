@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from shifted import QUICK, stacked, two_domains
 from unshift import AffineAligner, AlignedClassifier
+from unshift.labels import read_labels, task_of
 from unshift.stacked import read_domains, read_truth, target_rows
 
 
@@ -150,6 +151,22 @@ def test_minus_one_is_a_number_for_regression() -> None:
     assert read.y_target is not None
     assert read.y_target.tolist() == [-1.0, None, 2.5]
     assert read_truth(labels, np.ones(6, dtype=bool), None).known.tolist() == [1, 1, 1, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "task"),
+    [
+        ([0.0, 1.0, np.nan], "classification"),
+        ([-3.0, 1e15, 2.0], "classification"),
+        ([0.0, 1.5, np.nan], "regression"),
+        ([1e-150, 0.0, 1.0], "regression"),
+        ([1e100, -1e150, 0.0], "regression"),
+        ([True, False], "classification"),
+        (["a", None], "classification"),
+    ],
+)
+def test_numbers_that_cannot_be_counted_ask_for_regression(labels: list[Any], task: str) -> None:
+    assert task_of(read_labels(labels, len(labels), "y")) == task
 
 
 def test_minus_one_of_a_source_row_is_no_unknown_label() -> None:

@@ -31,6 +31,8 @@ class AffineAligner(TransformerMixin, Aligned):  # type: ignore[misc]
     form also the class -1, unless the source has it.
 
     In a Pipeline a following predictor is fitted on the source's rows, and predicts the target's.
+    Of stacked rows it is fitted on both domains' with whatever labels they have, unknown ones too:
+    there :class:`AlignedClassifier` and :class:`AlignedRegressor` do what is meant.
 
     Parameters
     ----------

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.utils.multiclass import type_of_target
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
+
+# Above it floats have gaps: not every whole number is one of them.
+WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +112,10 @@ def _plain(values: Array, known: Mask) -> Array:
 def task_of(labels: Labels) -> str:
     """What labels ask for: "regression" if numbers with fractions, else "classification"."""
     given = labels.given
-    if given.dtype.kind == "f" and type_of_target(given).startswith("continuous"):
-        return "regression"
-    return "classification"
+    if given.dtype.kind != "f":
+        return "classification"
+    uncountable = (given != np.round(given)) | (np.abs(given) > WHOLE)
+    return "regression" if uncountable.any() else "classification"
 
 
 def check_labels(

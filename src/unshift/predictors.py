@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn import get_config
 from sklearn.base import BaseEstimator, clone
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
 
 from ._arrays import FloatArray
@@ -78,13 +80,25 @@ def fit_estimator(
     """A clone of the estimator, fitted; a clear refusal where it cannot take the weights."""
     fitted = clone(estimator)
     if weights is not None:
-        if not has_fit_parameter(fitted, "sample_weight"):
+        if not _takes_weights(fitted):
             raise TypeError(
                 f"{type(estimator).__name__}.fit takes no sample_weight. "
-                "Leave sample_weight out, or use an estimator that supports it."
+                "Leave sample_weight out, or use an estimator that supports it; the steps of a "
+                "Pipeline do where they request it and metadata routing is enabled."
             )
         params = {**params, "sample_weight": weights}
     return fitted.fit(X, y, **params)
+
+
+def _takes_weights(estimator: Any) -> bool:
+    """Whether ``fit`` has sample_weight, or hands it on to a part that asks for it."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    if not get_config()["enable_metadata_routing"] or not hasattr(
+        estimator, "get_metadata_routing"
+    ):
+        return False
+    return "sample_weight" in get_routing_for_object(estimator).consumes("fit", ["sample_weight"])
 
 
 def errors(predicted: Array, truth: Array, task: str) -> Vector:
