@@ -349,7 +349,7 @@ def svc(X: Array, y: Array) -> Any:
     ("make", "error", "message"),
     [
         (lambda X, y: RandomForestClassifier(3).fit(X, y), TypeError, "RandomForestClassifier is"),
-        (svc, TypeError, r"SVC is no linear model.*unshift.onnx.to_onnx"),
+        (svc, TypeError, r"SVC is no linear model.*from unshift.onnx import to_onnx"),
         (lambda X, y: PLSRegression(2).fit(X, y), TypeError, "PLSRegression has coef_.*does not"),
         (
             lambda X, y: make_pipeline(PolynomialFeatures(), linear_model.Ridge()).fit(X, y),

@@ -33,8 +33,9 @@ KEPT = ("classes_", "n_iter_", "priors_")
 
 INSTEAD = (
     "Map the rows instead, model.predict(alignment.target(X)) for a model on the shared space and "
-    "model.predict(alignment.target_to_source(X)) for one on source features; or put a fitted "
-    "AlignedClassifier or AlignedRegressor into one file with unshift.onnx.to_onnx."
+    "model.predict(alignment.target_to_source(X)) for one on source features; or write map and "
+    "model as one graph: from unshift.onnx import to_onnx, then to_onnx(model, "
+    "behind=alignment.target_to_source), or behind=alignment.target."
 )
 
 
