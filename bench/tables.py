@@ -68,4 +68,6 @@ def machine() -> str:
 
 
 def _cell(value: Any, digits: str) -> str:
-    return format(value, digits) if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return "–" if np.isnan(value) else format(value, digits)
+    return str(value)

@@ -1,5 +1,6 @@
 """The exact MMD²: equal to its definition (eq. 8), its gradient to the derivative (eq. 11)."""
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -290,6 +291,19 @@ def test_the_value_is_the_same_to_the_last_bit_each_time() -> None:
     first, second = (ExactMMD(X, Y, 1.0).value_and_gradient(R) for _ in range(2))
     assert first[0] == second[0]
     np.testing.assert_array_equal(first[1], second[1])
+
+
+def test_no_matrix_of_all_pairs_is_ever_built() -> None:
+    X, Y, rng = two_samples(8000, 7000, 5, 9)
+    X, Y, R = X.astype(np.float32), Y.astype(np.float32), random_orthogonal(5, rng)
+    tracemalloc.start()
+    try:
+        objective = ExactMMD(X, Y, 2.0)
+        objective.value_and_gradient(R)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * (X.nbytes + Y.nbytes) + (4 << 20) < X.shape[0] * Y.shape[0] * 4 / 20
 
 
 def test_inputs_are_not_modified() -> None:
