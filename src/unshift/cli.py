@@ -66,19 +66,19 @@ def _run(arguments: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NO_READER
     except CannotWriteError as error:
-        return _failed(str(error), GAVE_OUT)
-    except MemoryError:
-        return _failed(
+        return _failed(str(error), GAVE_OUT, error)
+    except MemoryError as error:
+        sentence = (
             "There is not enough memory: close other programs, or let fit keep fewer rows "
-            "(--rows-kept).",
-            GAVE_OUT,
+            "(--rows-kept)."
         )
+        return _failed(sentence, GAVE_OUT, error)
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         return _failed(_one_line(error), UNUSABLE)
-    except KeyboardInterrupt:
-        return _failed("interrupted", INTERRUPTED)
-    except _TerminatedError:
-        return _failed("terminated", TERMINATED)
+    except KeyboardInterrupt as error:
+        return _failed("interrupted", INTERRUPTED, error)
+    except _TerminatedError as error:
+        return _failed("terminated", TERMINATED, error)
     return 0
 
 
@@ -86,9 +86,11 @@ def _terminated(signum: int, frame: FrameType | None) -> NoReturn:
     raise _TerminatedError
 
 
-def _failed(sentence: str, code: int) -> int:
+def _failed(sentence: str, code: int, error: BaseException | None = None) -> int:
+    """Say why on one line, with what the error's notes say can be done."""
     clear_progress()
-    print(f"unshift: {sentence}", file=sys.stderr)
+    notes = getattr(error, "__notes__", ())
+    print("; ".join([f"unshift: {sentence}", *notes]), file=sys.stderr)
     return code
 
 

@@ -109,8 +109,9 @@ class Output:
         table = arrow().Table.from_batches(self.pending)
         self.pending, self.pending_bytes = [], 0
         if self.to_stdout:
-            self._append(sys.stdout.buffer, table)
-            sys.stdout.buffer.flush()
+            with writing("standard output"):
+                self._append(sys.stdout.buffer, table)
+                sys.stdout.buffer.flush()
             self.rows += table.num_rows
             return
         with writing(self.partial):
@@ -172,9 +173,10 @@ class Output:
             self.discard()
             raise ValueError(f"There are no rows to write to {self.path.name}.")
         if self.to_stdout:
-            if self.kind == "arrow":
-                sys.stdout.buffer.write(_end_of_stream())
-            sys.stdout.buffer.flush()
+            with writing("standard output"):
+                if self.kind == "arrow":
+                    sys.stdout.buffer.write(_end_of_stream())
+                sys.stdout.buffer.flush()
             return self.rows
         with writing(self.path):
             if self.kind == "parquet":

@@ -120,8 +120,10 @@ def _through(
     except ValueError:
         output.discard()
         raise
-    except BaseException:
-        output.interrupted()
+    except BaseException as error:
+        kept = output.interrupted()
+        if kept:
+            error.add_note(kept)
         raise
 
 

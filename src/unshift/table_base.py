@@ -14,7 +14,7 @@ NUMBER, TEXT, AS_IS = "number", "text", "as is"
 EMPTY, OTHER = "empty", "other"
 
 # Bytes of the rows that are in work at a time, as float64; and their number, at most.
-BATCH_BYTES, BATCH_ROWS = 1 << 24, 1 << 16
+BATCH_BYTES, BATCH_ROWS = 1 << 23, 1 << 16
 
 Batches = Iterator[Any]
 
