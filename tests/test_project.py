@@ -46,8 +46,8 @@ ORDER = [
     *("table_base", "table_text", "table_binary", "table_arrays", "tables"),
     *("columns", "outputs", "stream", "predicting"),
     *("summary", "demo", "experiments_simulated", "experiments_digits"),
-    *("scoreboard", "claims", "figures", "stage", "report", "pages", "reproduce"),
-    *("fitting", "answers", "cli_common", "cli_fit", "cli_stream", "cli_show", "cli"),
+    *("scoreboard", "claims", "figures", "stage", "answers", "report", "pages", "reproduce"),
+    *("fitting", "cli_common", "cli_fit", "cli_stream", "cli_show", "cli"),
     "__init__",
 ]
 

@@ -14,6 +14,7 @@ import pytest
 import unshift
 from fits import HOSTILE, fit, hostile_fit, number_fit, shifted_fit
 from unshift import report, scene, summary, svg
+from unshift.answers import reasons
 from unshift.datasets import make_mixture
 from unshift.markup import asset
 from unshift.model import linear_predictor
@@ -57,7 +58,7 @@ def test_page_says_verdict_reasons_and_candidates(page: str, fitted: dict[str, A
     headings = ("What to do next", "Why", "Before and after", "Candidates", "features", "Classes")
     places = [text.index(fitted["headline"]), *(text.index(words) for words in headings)]
     assert places == sorted(places)
-    assert all(reason in text for reason in fitted["reasons"])
+    assert all(reason in text for reason in reasons(fitted))
     assert all(candidate["kind"] in text for candidate in fitted["candidates"])
     assert "300 rows of" in text
     assert "12 target labels given" in text
@@ -240,6 +241,7 @@ def test_summary_adds_up(fitted: dict[str, Any]) -> None:
     shown = fitted["picture"]["target"]
     marked = np.asarray(shown["rows"])[shown["marked"]].tolist()
     assert marked == sorted(one["row"] for one in fitted["labelling"]["rows"])
+    assert min(marked) >= 12, "rows whose label is known need none"
 
 
 def test_numbers_are_shown_on_a_scale_and_by_their_quantiles() -> None:

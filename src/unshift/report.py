@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from . import svg
+from .answers import reasons
 from .cards import candidate_cells
 from .diagnosis import AMBIGUOUS, NOT_AFFINE, TOO_LITTLE
 from .markup import Html, asset, bullets, document, paragraph, section, table
@@ -34,7 +35,7 @@ def page(fitted: Mapping[str, Any]) -> str:
         _head(fitted),
         '<div class="pair">',
         section("What to do next", paragraph(NEXT.get(fitted["verdict"], WELL))),
-        section("Why", bullets(fitted["reasons"])),
+        section("Why", bullets(reasons(fitted))),
         "</div>",
         section("Before and after", stage(fitted)),
         section("Candidates", *_candidates(fitted)),
@@ -226,14 +227,16 @@ def _labelling(fitted: Mapping[str, Any]) -> list[str]:
         return []
     if labelling["now"] > 1.0 - 1e-9:
         return [paragraph("All candidates see these rows alike: labels would not change which.")]
-    head = ("Row, from 0", *labelling["ids"], "What the candidates predict, by belief")
+    head = ("Row", *labelling["ids"], "What the candidates predict, by belief")
     rows = [
-        (str(one["row"]), *one["ids"].values(), _votes(one["votes"])) for one in labelling["rows"]
+        (str(one["row"] + 1), *one["ids"].values(), _votes(one["votes"]))
+        for one in labelling["rows"]
     ]
     words = (
         "The labels of these target rows, most telling first, would settle best which candidate "
         "is right: belief in the right view of the target is expected to rise from "
-        f"{labelling['now']:.0%} to {labelling['then']:.0%}. They are ringed in the picture."
+        f"{labelling['now']:.0%} to {labelling['then']:.0%}. They are ringed in the picture. "
+        "The first row of a file is row 1."
     )
     return [
         paragraph(words),

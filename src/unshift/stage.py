@@ -198,7 +198,11 @@ def _controls(fitted: Mapping[str, Any]) -> str:
     return (
         '<div class="controls" hidden>'
         f'<label>Candidate <select id="candidate">{options}</select></label>'
-        + (f'<label>Seen by <select id="plane">{planes}</select></label>' if planes else "")
+        + (
+            f'<label>Seen by <select id="plane">{planes}</select></label>'
+            if len(picture["planes"]) > 1
+            else ""
+        )
         + f'<span class="checks">{domains}</span></div>'
     )
 
@@ -245,13 +249,13 @@ def _data(
         "scale": styles.scale,
         "coloured": svg.COLOURED,
         "source": {
-            "rows": source["rows"].tolist(),
+            "rows": (source["rows"] + 1).tolist(),
             "ids": [_ids(ids) for ids in source["ids"]],
             "labels": styles.numbers(source["labels"]),
             "styles": styles.of(source["labels"]),
         },
         "target": {
-            "rows": target["rows"].tolist(),
+            "rows": (target["rows"] + 1).tolist(),
             "ids": [_ids(ids) for ids in target["ids"]],
             "given": target["given"],
         },
@@ -280,7 +284,13 @@ def _csv(fitted: Mapping[str, Any]) -> list[list[str]] | None:
         return None
     head = ["row", *labelling["ids"], "predicted", "belief", fitted["label"]]
     rows = [
-        [str(one["row"]), *one["ids"].values(), one["votes"][0][0], f"{one['votes'][0][1]:.3f}", ""]
+        [
+            str(one["row"] + 1),
+            *one["ids"].values(),
+            one["votes"][0][0],
+            f"{one['votes'][0][1]:.3f}",
+            "",
+        ]
         for one in labelling["rows"]
     ]
     return [head, *rows]

@@ -76,7 +76,7 @@ def fitted(
     sure = None if predictor.classes is None else predictor.predict_proba(shared).max(axis=1)
     own = Sight(predicted, sure)
     known = np.zeros(X_target.shape[0], dtype=bool) if y_target is None else y_target.known
-    suggested, belief = _suggested(alignment, X_target)
+    suggested, belief = _suggested(alignment, X_target, np.flatnonzero(~known))
     shown = (
         _evenly(X_source.shape[0]),
         np.union1d(_evenly(X_target.shape[0]), np.concatenate([suggested, _few(known)])),
@@ -127,15 +127,18 @@ def _ids(columns: Ids, row: int) -> dict[str, str]:
 
 
 def _suggested(
-    alignment: Alignment, X_target: FloatArray
+    alignment: Alignment, X_target: FloatArray, unknown: Rows
 ) -> tuple[Rows, tuple[float, float] | None]:
-    """Rows whose labels would tell the candidates apart, and the belief without and with them."""
+    """Rows, of those without one, whose labels would tell the candidates apart.
+
+    With them the belief in the leading view of the target as it is, and as it is then expected.
+    """
     evidence = alignment.evidence
     no_labels = evidence is None or evidence.trained is None
-    if no_labels or len(alignment.candidates) < 2 or _one_class(evidence):
+    if no_labels or len(alignment.candidates) < 2 or _one_class(evidence) or not unknown.size:
         return np.arange(0), None
-    found = alignment.suggest_labels(X_target, min(SUGGESTED, X_target.shape[0]))
-    return found.rows, (found.belief_now, found.belief_then)
+    found = alignment.suggest_labels(X_target[unknown], min(SUGGESTED, unknown.size))
+    return unknown[found.rows], (found.belief_now, found.belief_then)
 
 
 def _one_class(evidence: Any) -> bool:
