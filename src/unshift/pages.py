@@ -77,16 +77,15 @@ def _network(network: str, result: Mapping[str, Any], pictures: Pictures) -> lis
 
 def _headline(rows: Sequence[Row]) -> str:
     head = (
-        *("Method", "p", "Labels", "Mean", "± draws", "Lowest", "Mean gain", "Worst gain"),
-        *("Best gain", "Worse", ">1 pt", ">5 pts", "Anti-aligned", "All ten"),
+        *("Method", "p", "Labels", "Mean", "Lowest", "Gain", "Least", "Most"),
+        *("Worse", ">1", ">5", "Anti", "All ten"),
     )
     lines = [
         (
             row["method"],
             row["components"],
-            f"{row['labels']:.0%}" if row["labels"] else "none",
-            _number(row["mean"]),
-            _number(row["spread"]),
+            _share(row["labels"]),
+            _spread(row),
             _number(row["lowest"]),
             _points(row["mean_gain"]),
             _points(row["least_gain"]),
@@ -94,17 +93,29 @@ def _headline(rows: Sequence[Row]) -> str:
             str(row["worse"]),
             str(row["harmed_1"]),
             str(row["harmed_5"]),
-            "–" if math.isnan(row["anti_aligned"]) else f"{row['anti_aligned']:.2g}",
+            f"{row['anti_aligned']:.2g}",
             _number(row["all_ten"]),
         )
         for row in rows
     ]
     words = (
-        "Gains in points over 'none'. Worse, >1 pt and >5 pts count pairs under 'none', by their "
-        "mean over the draws of labels; anti-aligned ones lie below one half. 'All ten' is the "
-        "task of ten classes, which the paper left out. Rows in hindsight look at the test labels."
+        "Mean and lowest accuracy of the pairs, ± one standard deviation of the mean over the "
+        "draws of labels. Mean, least and most gain in points over 'none'; worse, >1 and >5 count "
+        "pairs so many points under 'none', by their mean over the draws; anti those anti-aligned, "
+        "below one half. 'All ten' is the task of ten classes, which the paper left out. Rows in "
+        "hindsight look at the test labels."
     )
     return table(head, lines) + _soft(words)
+
+
+def _share(labels: float) -> str:
+    return f"{labels:.0%}" if labels else "none"
+
+
+def _spread(row: Row) -> str:
+    """A mean, with its spread over draws of labels where there are several."""
+    mean = _number(row["mean"])
+    return mean if math.isnan(row["spread"]) else f"{mean} ± {row['spread']:.3f}"
 
 
 def _labels(rows: Sequence[Row]) -> str:
@@ -112,7 +123,7 @@ def _labels(rows: Sequence[Row]) -> str:
     names = list(dict.fromkeys((row["method"], row["components"]) for row in rows))
     at = {(row["method"], row["components"], row["labels"]): row for row in rows}
     lines = [
-        (f"{name[0]}, p = {name[1]}", *(_number(at[(*name, share)]["mean"]) for share in shares))
+        (f"{name[0]}, p = {name[1]}", *(_spread(at[(*name, share)]) for share in shares))
         for name in names
         if (*name, shares[-1]) in at
     ]
@@ -218,7 +229,7 @@ def _number(value: float) -> str:
 
 
 def _points(value: float) -> str:
-    return f"{100 * value:+.1f}"
+    return f"{round(100 * value, 1) + 0.0:+.1f}"  # + 0.0: no minus before a zero
 
 
 def _soft(text: str) -> str:
