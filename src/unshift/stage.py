@@ -15,6 +15,8 @@ from .markup import Html, data_block, paragraph, table, text
 Array = npt.NDArray[Any]
 
 SIDES = ("source", "target")
+# Characters of an identifier that are told with its row.
+LONGEST = 80
 
 
 def stage(fitted: Mapping[str, Any]) -> Html:
@@ -274,7 +276,8 @@ def _data(
 
 
 def _ids(ids: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in ids.items())
+    """All identifiers of a row, each no longer than can be read at a glance."""
+    return ", ".join(f"{name} {value}"[:LONGEST] for name, value in ids.items())
 
 
 def _csv(fitted: Mapping[str, Any]) -> list[list[str]] | None:
