@@ -238,6 +238,24 @@ def test_a_pipeline_that_ends_in_an_aligned_classifier(mean: float) -> None:
     assert_agrees(to_onnx(pipeline), pipeline, Z)
 
 
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("estimator", [None, LinearSVC(random_state=0)], ids=called)
+def test_skl2onnx_takes_such_a_pipeline_and_its_options(estimator: Any) -> None:
+    data = make_mixture(4)
+    X, Z = data.X_source, data.X_target.astype(np.float32)
+    last = unshift.AlignedClassifier(estimator, same_features=False, n_starts=1, random_state=0)
+    pipeline = make_pipeline(
+        StandardScaler(), last.set_fit_request(X_target=True), transform_input=["X_target"]
+    ).fit(X, data.y_source, X_target=Z)
+    register()
+    graph = skl2onnx.to_onnx(pipeline, Z[:1], options={"zipmap": False})
+    answers = run(graph, Z)
+    np.testing.assert_array_equal(answers["label"], pipeline.predict(Z))
+    if estimator is None:
+        expected = pipeline.predict_proba(Z)
+        np.testing.assert_allclose(answers["probabilities"], expected, atol=1e-5, rtol=0)
+
+
 def test_the_stacked_form_is_exported_for_target_rows() -> None:
     data = make_mixture(4)
     X = np.r_[data.X_source, data.X_target].astype(np.float32)
