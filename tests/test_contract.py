@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import issparse
 
 from unshift import AffineAligner, AlignedClassifier, AlignedRegressor
 
@@ -33,7 +34,7 @@ class Stacked:
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         frame = hasattr(X, "iloc")
-        rows = X.to_numpy() if frame else np.asarray(X)  # sparse ones become no matrix
+        rows = X.to_numpy() if frame else np.asarray(None if issparse(X) else X)
         labels = None if y is None else np.asarray(y)
         n = rows.shape[0] if rows.ndim == 2 else 0
         if n < 2 or not (labels is None or labels.size == n):

@@ -41,7 +41,11 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Arrays) 
     """Write header and arrays; an older file of that name is replaced only once all is written."""
     buffer = io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    np.savez(buffer, allow_pickle=False, **{HEADER: text}, **arrays)
+    # numpy before 2.1 cannot be told not to pickle here, so that it never has to is seen to first
+    objects = [key for key, array in arrays.items() if array.dtype.hasobject]
+    if objects:
+        raise ValueError(f"Object arrays cannot be saved without pickle: {', '.join(objects)}.")
+    np.savez(buffer, **{HEADER: text}, **arrays)  # type: ignore[arg-type]
     payload = buffer.getvalue()
     digest = hashlib.sha256(payload).hexdigest()
     name = os.fspath(path)
