@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2
 from sklearn.covariance import oas
 
 from unshift.affine import AffineMap
@@ -134,6 +135,15 @@ def test_what_rounding_leaves_of_a_duplicate_column_is_no_direction(
     assert whiten(moments(doubled)).rank == 3
 
 
+@pytest.mark.parametrize(("dtype", "weakest"), [(np.float32, 2.4e-7), (np.float64, 2.1e-8)])
+def test_a_direction_counts_as_far_as_its_type_can_tell(dtype: Any, weakest: float) -> None:
+    # λ_max · max((d · eps_data)², d · eps) for d = 2, as deviations
+    X = np.random.default_rng(12).standard_normal((400, 2))
+    X = np.linalg.qr(X - X.mean(axis=0))[0]
+    for factor, rank in ((0.7, 1), (1.4, 2)):
+        assert whiten(moments((X * [1.0, factor * weakest]).astype(dtype))).rank == rank
+
+
 def test_weak_directions_above_rounding_are_kept() -> None:
     X = np.random.default_rng(2).standard_normal((400, 3)) * [1.0, 1e-3, 1e-6]
     assert whiten(moments(X)).rank == 3
@@ -230,6 +240,26 @@ def test_outlier_weights_are_affine_equivariant(condition: float, seed: int) -> 
     )
     assert kept[:5].max() < 0.1
     assert (kept[5:] > 0.9).mean() > 0.99
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_far_rows_weigh_what_their_own_distance_says(seed: int) -> None:
+    X = mixed(300, 4, seed)
+    X[:40] *= np.random.default_rng(seed).uniform(1.0, 30.0, (40, 1))
+    stats, kept = tame_outliers(X, None, moments(X))
+    squared = np.sum(whiten(stats).whitener(4)(X) ** 2, axis=1)
+    limit = 4.0 * chi2.ppf(0.99, 4)
+    assert 5 < np.count_nonzero(squared > limit) < 40
+    np.testing.assert_allclose(kept, limit / np.maximum(squared, limit), rtol=0.01)
+
+
+def test_a_far_row_among_few_is_seen_in_the_leading_directions() -> None:
+    # No row of 150 can be further than √149 in all directions, however far it lies, and in 40 of
+    # them the limit is above that.
+    X = mixed(150, 40, 11)
+    X[0] += 1e4
+    assert 4.0 * chi2.ppf(0.99, 40) > 149
+    assert tame_outliers(X, None, moments(X))[1][0] < 1e-3
 
 
 def test_rows_without_outliers_keep_their_weight_and_moments() -> None:
