@@ -277,6 +277,14 @@ def test_score_ignores_unknown_labels() -> None:
     )
 
 
+def test_minus_one_is_a_label_where_the_domains_are_side_by_side() -> None:
+    _, _, X_target, y_target = two_domains()
+    classifier = fitted(AlignedClassifier)
+    labels = np.where(np.arange(57) < 10, y_target, -1)
+    expected = accuracy_score(labels, classifier.predict(X_target))
+    assert classifier.score(X_target, labels) == expected < 0.2
+
+
 def test_regressor_scores_r2_of_known_numbers() -> None:
     X, _, X_target, _ = two_domains()
     regressor = AlignedRegressor(**QUICK).fit(X, X[:, 0] - 1.0, X_target=X_target)

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from shifted import QUICK, stacked, two_domains
@@ -37,6 +39,46 @@ def test_stacked_is_side_by_side(kind: str) -> None:
     assert not two.stacked_
     new = framed(two_domains(40, 60, shift=50.0)[2])
     np.testing.assert_array_equal(one.predict_proba(new), two.predict_proba(new))
+
+
+@settings(max_examples=10, deadline=None, derandomize=True, database=None)
+@given(
+    rows=st.tuples(st.integers(2, 40), st.integers(2, 40)),
+    width=st.integers(1, 5),
+    dtype=st.sampled_from([np.float32, np.float64, np.int16]),
+    exponent=st.integers(-12, 12),
+    unknown=st.sampled_from([None, np.nan, pd.NA, -1]),
+    seed=st.integers(0, 9),
+)
+def test_stacked_is_side_by_side_whatever_shape_type_scale_and_order(
+    rows: tuple[int, int], width: int, dtype: Any, exponent: int, unknown: Any, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    n, total = rows[0], sum(rows)
+    X = rng.exponential(size=(total, width)) * (100.0 if dtype is np.int16 else 10.0**exponent)
+    X = X.astype(dtype)
+    domains = rng.permutation(np.repeat([0, 3, -1], [n // 2, n - n // 2, rows[1]]))
+    target = domains < 0
+    y = rng.integers(3, size=total)
+    y[np.flatnonzero(~target)[:2]] = 0, 1
+    labels = np.where(np.isin(y, y[~target]) & (rng.random(total) < 0.5) | ~target, y, None)
+    marked = labels.copy()
+    marked[np.equal(labels, None)] = unknown
+    before = X.copy()
+    options: dict[str, Any] = {"n_starts": 1, "random_state": seed}
+    one = AlignedClassifier(**options).fit(X, marked, sample_domain=domains)
+    two = AlignedClassifier(**options).fit(
+        X[~target],
+        y[~target],
+        X_target=X[target],
+        y_target=labels[target] if np.not_equal(labels[target], None).any() else None,
+    )
+    probabilities = one.predict_proba(X[target])
+    np.testing.assert_array_equal(probabilities, two.predict_proba(X[target]))
+    assert probabilities.dtype == (np.float32 if dtype is np.float32 else np.float64)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-5)
+    assert one.predict(X[~target], domain="source").shape == (n,)
+    np.testing.assert_array_equal(X, before)
 
 
 def test_sign_of_the_domain_says_which_it_is() -> None:
