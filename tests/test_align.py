@@ -18,6 +18,7 @@ from planted import View, gap, lopsided_latent, view
 from unshift import storage
 from unshift.choice import NO_ADAPTATION
 from unshift.evidence import with_misfits
+from unshift.mmd import ExactMMD
 
 FEW = {"n_starts": 2, "random_state": 0}
 PLANTED = {"same_features": False, "n_components": None, "random_state": 0}
@@ -102,6 +103,15 @@ def test_mmd2_is_that_of_the_aligned_rows(
 ) -> None:
     rows = planted.source(source.rows), planted.target(target.rows)
     assert planted.mmd2 == pytest.approx(unshift.mmd2(*rows, planted.bandwidth), abs=1e-6)
+
+
+def test_the_standard_error_is_that_of_the_aligned_rows(
+    planted: unshift.Alignment, source: View, target: View
+) -> None:
+    rows = planted.source(source.rows), planted.target(target.rows)
+    expected = ExactMMD(*rows, planted.bandwidth).standard_error(np.eye(3))
+    assert planted.diagnosis.numbers["mmd2_error"] == pytest.approx(expected, rel=1e-6)
+    assert f"± {expected:.2g}; two samples" in str(planted.diagnosis)
 
 
 @pytest.mark.parametrize("p", [3, 5])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from .choice import NO_ADAPTATION, Candidate, nothing_fits
 from .domain import ROWS_PER_DIMENSION
 from .evidence import Evidence
+from .mmd import ExactMMD
 from .space import SharedSpace
 
 Vector = npt.NDArray[np.float64]
@@ -64,6 +65,12 @@ def chance_level(space: SharedSpace) -> float:
     return float((1.0 / m + 1.0 / n) * max(0.0, 1.0 - mean_kernel))
 
 
+def standard_error(candidate: Candidate, space: SharedSpace) -> float:
+    """Standard error of the candidate's MMD², from the samples on which it was measured."""
+    placed = space.placed(candidate.target_to_source)
+    return ExactMMD(space.samples[0], placed, space.sigma).standard_error(np.eye(space.p))
+
+
 def diagnose(
     candidates: Sequence[Candidate],
     evidence: Evidence,
@@ -82,6 +89,7 @@ def diagnose(
     rivals = _rivals(candidates, credit, apart)
     numbers = {
         "mmd2": best.mmd2,
+        "mmd2_error": standard_error(best, space),
         "mmd2_by_chance": evidence.chance,
         "misfit": best.misfit,
         "components": float(p),
@@ -182,8 +190,8 @@ def _remarks(
         "The shared space keeps {:.0%} of the source's variance and {:.0%} of the target's.".format(
             numbers["variance_kept_source"], numbers["variance_kept_target"]
         ),
-        "Residual MMD² {:.3g}; two samples of one distribution would give {:.3g} on "
-        "average.".format(numbers["mmd2"], numbers["mmd2_by_chance"]),
+        "Residual MMD² {:.3g} ± {:.2g}; two samples of one distribution would give {:.3g} on "
+        "average.".format(numbers["mmd2"], numbers["mmd2_error"], numbers["mmd2_by_chance"]),
     ]
     for domain, name in zip(space.domains, ("source", "target"), strict=True):
         if domain.tamed:
