@@ -1,5 +1,7 @@
 """The paper's experiments: its protocol step by step, the baselines, and how rows are counted."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,7 @@ from unshift.protocols import (
     logistic,
     seed_points,
     semi_supervised,
+    shifts_at_true_balance,
     unsupervised,
 )
 
@@ -133,6 +136,30 @@ def test_baselines_match_the_moments_that_they_say() -> None:
     A = coral(moments(X), moments(T)).matrix
     expected = np.cov(T.T, bias=True) + np.eye(5) - A.T @ A
     np.testing.assert_allclose(noise.T @ noise / len(noise), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_at_the_true_balance_a_change_of_shares_alone_moves_nothing() -> None:
+    pair = small_pair(200)
+    keep = np.flatnonzero((pair.y_source == 0) | (np.arange(pair.y_source.size) % 3 == 0))
+    same = dataclasses.replace(pair, X_target=pair.X_source[keep], y_target=pair.y_source[keep])
+    rows = same.X_target
+    for name, maps in shifts_at_true_balance(same).items():
+        assert name.endswith("in hindsight")
+        # within a class the rows left are others, so that deviations of means remain
+        moved = np.abs(maps[1](rows) - rows) / rows.std(axis=0)
+        plain = np.abs(baselines(same)[name.split(",")[0]][1](rows) - rows) / rows.std(axis=0)
+        assert moved.mean() < 0.3 * plain.mean()
+
+
+def test_at_the_true_balance_the_means_are_those_of_the_target() -> None:
+    pair = small_pair()
+    for _, target in shifts_at_true_balance(pair).values():
+        mapped = target(pair.X_target.astype(float))
+        expected = sum(
+            np.mean(pair.y_target == label) * pair.X_source[pair.y_source == label].mean(axis=0)
+            for label in np.unique(pair.y_source)
+        )
+        np.testing.assert_allclose(mapped.mean(axis=0), expected, rtol=1e-9)
 
 
 def test_logistic_regression_has_converged() -> None:

@@ -39,6 +39,7 @@ from .protocols import (
     positive_eigenvalues,
     seed_points,
     semi_supervised,
+    shifts_at_true_balance,
     unsupervised,
 )
 from .whitening import whiten
@@ -127,9 +128,8 @@ def run_pair(pair: Pair, draws: int, seed: tuple[int, ...]) -> dict[str, list[Ro
             draw_labels(pair.y_labelled.size, label_count(pair, SHARES[-1]), rng)
             for _ in range(draws)
         ]
-        rows = [
-            _row(name, "–", judge.accuracy(maps), name) for name, maps in baselines(pair).items()
-        ]
+        fixed = baselines(pair) | shifts_at_true_balance(pair)
+        rows = [_row(name, "–", judge.accuracy(maps), name) for name, maps in fixed.items()]
         rank = positive_eigenvalues(pair)
         for protocol in (TEXT, NOTEBOOK):
             for label, p in ((str(DIMENSION), DIMENSION), ("all", rank)):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .experiments_digits import BEST_START, HINDSIGHT, SHARES, TEN, UNSHIFT
-from .protocols import NOTEBOOK, TEXT
+from .protocols import NOTEBOOK, TEXT, TRUE_BALANCE
 
 Row = dict[str, Any]
 # network, method, components, labels
@@ -148,6 +148,7 @@ def headline(summary: Sequence[Row], network: str) -> list[Row]:
     for labels in (0.0, PAPERS_SHARE):
         wanted += [(form.name, p, labels) for form in (TEXT, NOTEBOOK) for p in ("5", "all")]
         wanted.append((UNSHIFT, "auto", labels))
+    wanted += [(f"{name}, {TRUE_BALANCE}", "–", 0.0) for name in BASELINES[:2]]
     wanted += [(f"{TEXT.name}, {BEST_START}", p, 0.0) for p in ("5", "all")]
     wanted.append((HINDSIGHT, "auto", 0.0))
     rows = []
