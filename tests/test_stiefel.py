@@ -333,6 +333,22 @@ def test_max_iter_ends_the_descent_and_says_so() -> None:
     assert "raise max_iter" in found.status
 
 
+@pytest.mark.parametrize("secants", [0, 20])
+def test_a_tolerance_below_rounding_ends_at_the_precision_of_the_objective(secants: int) -> None:
+    rng = np.random.default_rng(21)
+    objective, start = wavy(4, 4, rng), random_orthogonal(4, rng)
+    coarse, fine = (
+        minimize(objective, start, tol=tol, secants=secants, max_iter=5000) for tol in (1e-8, 1e-14)
+    )
+    assert coarse.status == stiefel.CONVERGED
+    assert fine.status in (stiefel.PRECISION, stiefel.CONVERGED)
+    assert fine.converged
+    assert fine.value <= coarse.value == pytest.approx(fine.value, rel=1e-12)
+    least = minimize(objective, start, tol=1e-300, secants=secants, max_iter=5000)
+    assert least.status == stiefel.PRECISION
+    assert not least.converged  # as far as such a tolerance can tell
+
+
 def test_a_wrong_gradient_is_no_convergence() -> None:
     rng = np.random.default_rng(12)
     true = brockett(4, 4, rng)
