@@ -280,8 +280,8 @@ def test_what_was_said_of_the_files_and_the_call_are_there(fitted: dict[str, Any
 
 def test_page_of_many_rows_and_long_identifiers_stays_small() -> None:
     rng = np.random.default_rng(0)
-    X, y = rng.gamma(2.0, 1.0, (10_000, 4)), rng.integers(2, size=10_000)
-    ids = {"text": ["word " * 1000] * 10_000}
+    X, y = rng.gamma(2.0, 1.0, (4_000, 4)), rng.integers(2, size=4_000)
+    ids = {"text": ["word " * 1000] * 4_000}
     fitted = fit(X + y[:, None], y, 2.0 * X, ids=(ids, ids))
     shown = [len(fitted["picture"][side]["rows"]) for side in ("source", "target")]
     assert max(shown) <= summary.SHOWN + summary.SUGGESTED

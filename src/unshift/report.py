@@ -12,7 +12,7 @@ from .answers import reasons
 from .cards import candidate_cells
 from .diagnosis import AMBIGUOUS, NOT_AFFINE, TOO_LITTLE
 from .markup import Html, asset, bullets, document, paragraph, section, table
-from .stage import stage
+from .stage import LONGEST, stage
 
 # Verdicts that call for care, and the sign beside the colour that says so.
 CARE = (AMBIGUOUS, NOT_AFFINE, TOO_LITTLE)
@@ -229,7 +229,7 @@ def _labelling(fitted: Mapping[str, Any]) -> list[str]:
         return [paragraph("All candidates see these rows alike: labels would not change which.")]
     head = ("Row", *labelling["ids"], "What the candidates predict, by belief")
     rows = [
-        (str(one["row"] + 1), *one["ids"].values(), _votes(one["votes"]))
+        (str(one["row"] + 1), *(v[:LONGEST] for v in one["ids"].values()), _votes(one["votes"]))
         for one in labelling["rows"]
     ]
     words = (

@@ -30,7 +30,7 @@ SEEN = 12
 # Rows that are proposed for labelling.
 SUGGESTED = 10
 # Entries of a map times rows, at most, when the changes of features are measured.
-CHANGE_WORK = 2_000_000_000
+CHANGE_WORK = 100_000_000
 # Probabilities from which a prediction counts as sure, and below which as doubtful.
 SURE, DOUBTFUL = 0.9, 0.6
 # Bins of the histograms of probabilities.
