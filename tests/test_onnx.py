@@ -355,9 +355,7 @@ def test_a_graph_that_answers_otherwise_is_not_handed_out() -> None:
         "LiarOfTests",
         calculate_linear_classifier_output_shapes,
         convert_sklearn_linear_classifier,
-        options=dict.fromkeys(
-            ["zipmap", "raw_scores", "nocl", "output_class_labels"], [True, False]
-        ),
+        options={name: [True, False] for name in ("zipmap", "raw_scores", "nocl")},
     )
     X, _, y = domains()
     with pytest.raises(RuntimeError, match=r"made of Liar answers \d+ of 64 rows otherwise"):
