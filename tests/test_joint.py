@@ -257,6 +257,52 @@ def test_weights_chosen_are_of_the_grid_and_given_ones_are_kept(planted: Planted
 
 
 @pytest.mark.parametrize(
+    ("scores", "best"),
+    [
+        ({0.01: (0.3, 0.1), 0.1: (0.2, 0.9), 1.0: (0.4, 0.2)}, 0.1),
+        ({0.01: (0.3, 0.5), 0.1: (0.3, 0.9), 1.0: (0.3, 0.2)}, 1.0),
+        ({0.01: (0.3, 0.5), 0.1: (0.3, 0.5), 1.0: (0.3, 0.5)}, 0.01),
+    ],
+)
+def test_weights_that_err_least_on_rows_left_out_win_then_lower_loss_then_smaller_weight(
+    scores: dict[float, Any], best: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def told(loss: JointLoss, *_: Any) -> Any:
+        return scores[round(loss.weights[1] / loss.weights[0], 6)]
+
+    monkeypatch.setattr(joint, "_left_out", told)
+    planted = Planted("classification", np.random.default_rng(3))
+    (found,) = planted.refine(slice(30), [planted.R])
+    assert found.weights[1] / found.weights[0] == pytest.approx(best)
+
+
+def test_every_row_is_left_out_once_and_judged_by_the_sources_predictor(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def stay(loss: JointLoss, mmd: Any, R: Matrix, *_: Any) -> Any:
+        seen.append(loss.labelled)
+        return (R,)
+
+    monkeypatch.setattr(joint, "descend", stay)
+    loss, folds = planted.loss(slice(30)), np.arange(30) % joint.FOLDS
+    W, R = loss.source_predictor(), random_orthogonal(planted.p, generator())
+    error, missed = joint._left_out(loss, W, planted.mmd(), [R], folds)
+    outputs, truth = loss.turned(R) @ W, loss.truth_labelled
+    wrong = (
+        outputs.argmax(axis=1) != truth.argmax(axis=1)
+        if planted.task == "classification"
+        else (outputs - truth) ** 2
+    )
+    assert error == pytest.approx(wrong.mean())
+    assert missed == pytest.approx(loss.on_labels(R, W)[0])
+    for fold, kept in enumerate(seen):
+        np.testing.assert_array_equal(kept, loss.labelled[folds != fold])
+    assert len(seen) == joint.FOLDS
+
+
+@pytest.mark.parametrize(
     "weights",
     [
         *((0.0, 1.0), (1.0, -0.1), (np.nan, 1.0), (1.0, np.inf)),
