@@ -1,18 +1,17 @@
 """The parts of the search: invariants, reflections, batched descent, the scan of the plane."""
 
-from functools import partial
-
 import numpy as np
 import pytest
+from joblib import Parallel
+from threadpoolctl import threadpool_info
 
 from planted import lopsided_latent
 from rotations import apart, planted_pair, white
-from unshift.descent import cayley, descend
-from unshift.invariants import Invariants, reflections, surroundings
-from unshift.minima import merged
+from unshift.descent import descend, one_thread
+from unshift.invariants import Invariants, reflections, surroundings, turns
+from unshift.minima import Minima, merged
 from unshift.mmd import ExactMMD
 from unshift.plane import scan
-from unshift.spectral import SpectralMMD, orthogonal_frequencies
 from unshift.stiefel import random_orthogonal
 
 Array = np.ndarray
@@ -68,46 +67,49 @@ def test_one_reflection_of_the_mirrored_truth_is_the_truth() -> None:
     source, target, rotation = turned_copy()
     axis = np.linalg.eigh(np.cov((source**3).T))[1][:, 0]
     mirrored = rotation - 2.0 * np.outer(axis, axis @ rotation)
-    spectral = SpectralMMD(source, orthogonal_frequencies(5, 256, 2.0, np.random.default_rng(0)))
-    objective = partial(spectral.values_and_gradients, target.astype(np.float32))
-    stuck, _, _ = descend(objective, mirrored[None], 60)
-    N = Invariants(source, target).consistency(stuck[0], np.random.default_rng(1))
-    points, values, _ = descend(objective, reflections(stuck[0], N), 60)
-    assert apart(points[np.argmin(values)], rotation) < 1e-2
+    objective = ExactMMD(source, target, 2.0).value_and_gradient
+    (stuck,) = descend(objective, mirrored[None], 60)
+    N = Invariants(source, target).consistency(stuck.point, np.random.default_rng(1))
+    ends = descend(objective, reflections(stuck.point, N), 60)
+    assert apart(min(ends, key=lambda end: end.value).point, rotation) < 1e-2
 
 
-def test_descent_lowers_every_value_and_never_changes_a_determinant() -> None:
-    source, target, _ = planted_pair(5)
+def test_turns_are_rotations_that_leave_the_consistent_directions_alone() -> None:
     rng = np.random.default_rng(0)
-    spectral = SpectralMMD(source, orthogonal_frequencies(5, 256, 2.0, rng))
-    starts = random_orthogonal(5, rng, size=6)
-    objective = partial(spectral.values_and_gradients, target)
-    points, values, evaluations = descend(objective, starts, 25)
-    assert np.all(values < spectral.values(target, starts))
-    np.testing.assert_allclose(values, spectral.values(target, points), rtol=1e-10)
-    np.testing.assert_allclose(np.linalg.det(points), np.linalg.det(starts))
-    assert evaluations <= 6 * 26
-
-
-def test_descent_of_a_stack_is_the_descent_of_each() -> None:
-    source, target, _ = planted_pair(4)
-    rng = np.random.default_rng(0)
-    spectral = SpectralMMD(source, orthogonal_frequencies(4, 128, 2.0, rng))
-    starts = random_orthogonal(4, rng, size=3)
-    objective = partial(spectral.values_and_gradients, target)
-    together, _, _ = descend(objective, starts, 10)
-    alone = np.concatenate([descend(objective, start[None], 10)[0] for start in starts])
-    np.testing.assert_allclose(together, alone, atol=1e-6)
-
-
-def test_cayley_steps_are_orthogonal() -> None:
-    rng = np.random.default_rng(0)
-    R = random_orthogonal(5, rng, size=4)
-    A = rng.standard_normal((4, 5, 5))
-    moved = cayley(R, A - A.transpose(0, 2, 1), rng.uniform(0.1, 3.0, 4))
+    R, (U, _) = random_orthogonal(9, rng), np.linalg.qr(rng.standard_normal((9, 9)))
+    N = U * np.arange(1.0, 10.0) @ U.T  # of which the first columns of U are the least consistent
+    turned = turns(R, N, rng, most=6)
+    assert turned.shape == (6, 9, 9)
     np.testing.assert_allclose(
-        moved @ moved.transpose(0, 2, 1), np.eye(5)[None].repeat(4, 0), atol=1e-10
+        turned @ turned.transpose(0, 2, 1), np.eye(9)[None].repeat(6, 0), atol=1e-12
     )
+    # two, three and four directions in turn, and no others
+    moved = np.linalg.norm(U.T @ (turned - R), axis=2) > 1e-9
+    np.testing.assert_array_equal(moved.sum(axis=1), [2, 3, 4, 2, 3, 4])
+    assert moved[:, 0].all()
+
+
+def test_starts_that_met_are_counted_once_however_many_moves_led_back() -> None:
+    source, target, rotation = planted_pair(4)
+    with Parallel(n_jobs=1) as parallel:
+        minima = Minima(source, target, 2.0, np.random.default_rng(0), parallel)
+        other = random_orthogonal(4, np.random.default_rng(9))
+        minima.add(["first", "second"], np.stack([rotation, other]))
+        minima.add(["move"] * 3, rotation[None].repeat(3, 0), root=1)
+        assert minima.met() == 2
+        best = minima.unpolished(0)[0]
+    assert best.starts == 2
+    assert best.kind in ("first", "second")
+
+
+def test_a_descent_takes_one_thread_and_gives_the_threads_back() -> None:
+    def threads() -> list[int]:
+        return [library["num_threads"] for library in threadpool_info()]
+
+    before = threads()
+    with one_thread():
+        assert set(threads()) == {1}
+    assert threads() == before
 
 
 @pytest.mark.parametrize("sigma", [0.7, 1.5])

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from ._arrays import FloatArray
 from ._blocks import row_blocks
+from .stiefel import random_orthogonal
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -191,3 +192,19 @@ def reflections(R: Matrix, N: Matrix, pairs_among: int = 5) -> Matrix:
     first, second = np.triu_indices(min(pairs_among, p), 1)
     both: Matrix = np.concatenate([single, single[first] @ single[second]]) @ R
     return both
+
+
+def turns(R: Matrix, N: Matrix, rng: np.random.Generator, most: int = 8) -> Matrix:
+    """``R`` turned at random among the directions that ``N`` finds least consistent.
+
+    Among two of them, three, and so on up to a third of all: there ``R`` is known least.
+    (min(p, most), p, p).
+    """
+    p = R.shape[0]
+    _, vectors = np.linalg.eigh(N + N.T)
+    turned = []
+    for at in range(min(p, most)):
+        V = vectors[:, : 2 + at % max(1, p // 3)]
+        Q = random_orthogonal(V.shape[1], rng)
+        turned.append(R + V @ (Q - np.eye(V.shape[1])) @ V.T @ R)
+    return np.stack(turned)

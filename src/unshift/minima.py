@@ -4,34 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel, delayed
 
 from . import stiefel
-from .descent import ValuesAndGradients, descend
-from .invariants import Invariants, reflections
+from .descent import alone, descend
+from .invariants import Invariants, reflections, turns
 from .mmd import ExactMMD
-from .spectral import SpectralMMD, orthogonal_frequencies
+from .stiefel import ValueAndGradient
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.float32]
 
-REFLECTION = "reflection"
-# Rows of each domain that the starts look at, and of the target that screening and descents do
-START_ROWS, SCREEN_ROWS, DESCENT_ROWS = 4000, 1000, 1500
-DESCENT_STEPS, SCREEN_STEPS = 40, 8
-# Frequencies for screening, half as many as for descents: p² within 256 and this
-MOST_FREQUENCIES = 1024
+MOVE = "move"
+# Rows of each domain that the invariants, the screening of moves and the descents look at. A block
+# of so many rows costs less than as many frequencies as the p(p − 1)/2 angles ask for.
+START_ROWS, SCREEN_ROWS, DESCENT_ROWS = 4000, 500, 1500
+DESCENT_STEPS, SCREEN_STEPS = 30, 6
+# The descents' σ is that of the answer within this factor of √p, the scale of whitened rows: below
+# it every row is a minimum of its own
+SMOOTH = 2.0
 # Rotations closer than this (root mean square angle in radians) are one minimum; those closer
 # than the second are one point, from which moves need be tried once only
 SAME, IDENTICAL = 0.2, 0.05
-# Minima that moves are tried from; the reflections of each that are descended, by their place in
-# the order of consistency and by their value after a few steps
-IMPROVED, BY_PLACE, BY_VALUE = 2, 3, 3
+# Minima of a round that moves are tried from; the moves from each that are descended, by their
+# place in the order of consistency and by their value after a few steps
+IMPROVED, BY_PLACE, BY_VALUE = 1, 2, 3
 # Minima that are polished to the end, and steps for those and for others that are reported
 POLISHED, POLISH_STEPS, REPORT_STEPS = 3, 15, 4
 # Rotations per task of a descent: few, so that tasks spread over cores
@@ -49,26 +51,30 @@ class Found:
 
 
 class Minima:
-    """Minima of the spectral objective at σ² = p, with the kinds of start that led to them.
+    """Minima of the exact MMD² of a sample, with the starts that led to them.
 
-    Frequencies and target rows are the same for all starts, so that values compare. They are many:
-    to a fixed set of fewer than the p(p − 1)/2 angles a descent fits without end, all the more
-    where a coarser bandwidth leaves less to fit.
+    All starts see the same sample, so that values compare. ``roots`` holds for each minimum the
+    start from which it was reached, at once or by moves: starts that met are counted by it.
     """
 
     def __init__(
-        self, Z_source: Matrix, Z_target: Matrix, rng: np.random.Generator, parallel: Parallel
+        self,
+        Z_source: Matrix,
+        Z_target: Matrix,
+        sigma: float,
+        rng: np.random.Generator,
+        parallel: Parallel,
     ) -> None:
         self.p = Z_source.shape[1]
-        self.rng, self.parallel = rng, parallel
+        self.sigma, self.rng, self.parallel = sigma, rng, parallel
         self.source, self.target = Z_source.astype(np.float32), Z_target.astype(np.float32)
-        frequencies = min(max(256, self.p**2), MOST_FREQUENCIES)
-        self.rough = self._objective(frequencies, SCREEN_ROWS)
-        self.objective = self._objective(2 * frequencies, DESCENT_ROWS)
+        self.rough = self._objective(SCREEN_ROWS)
+        self.objective = self._objective(DESCENT_ROWS)
         self.kinds: list[str] = []
+        self.roots: list[int] = []
         self.R, self.values = np.empty((0, self.p, self.p)), np.empty(0)
-        self.tried = np.empty((0, self.p, self.p))
         self.drawn = self.evaluations = 0
+        self.settled = np.empty((0, self.p, self.p))
 
     @cached_property
     def invariants(self) -> Invariants:
@@ -76,76 +82,93 @@ class Minima:
         seen = [_sample(Z, START_ROWS, self.rng) for Z in (self.source, self.target)]
         return Invariants(seen[0], seen[1])
 
-    def _objective(self, frequencies: int, rows: int) -> ValuesAndGradients:
-        omega = orthogonal_frequencies(self.p, frequencies, np.sqrt(self.p), self.rng)
-        spectral = SpectralMMD(self.source, omega)
-        return partial(spectral.values_and_gradients, _sample(self.target, rows, self.rng))
+    def _objective(self, rows: int) -> ValueAndGradient:
+        root = np.sqrt(self.p)
+        sigma = float(np.clip(self.sigma, root / SMOOTH, root * SMOOTH))
+        source, target = (_sample(Z, rows, self.rng) for Z in (self.source, self.target))
+        return ExactMMD(source, target, sigma).value_and_gradient
 
-    def draw(self, count: int, keep: int) -> None:
-        """Descend the ``keep`` lowest of ``count`` starts from the invariants, and random ones.
+    def draw(self, count: int) -> None:
+        """Descend ``count`` starts from the invariants, and random ones; then move on from these.
 
-        Of the latter there are more in few dimensions, where they find minima.
+        Of random ones there are more in few dimensions, where they find minima.
         """
+        first = len(self.kinds)
         invariants, children = self.invariants, self.rng.spawn(count)
-        drawn = self.parallel(delayed(invariants.propose)(child) for child in children)
-        proposed = np.stack(drawn)
-        self.drawn += count
-        _, values = self._through(self.rough, proposed, 0)
-        kept = proposed[np.argsort(values, kind="stable")[:keep]]
+        proposed = self.parallel(delayed(alone)(invariants.propose, child) for child in children)
         random = stiefel.random_orthogonal(self.p, self.rng, size=max(1, 12 // self.p))
-        kinds = ["invariants"] * len(kept) + ["random"] * len(random)
-        self.descend(kinds, np.concatenate([kept, random]))
+        kinds = ["invariants"] * count + ["random"] * len(random)
+        self.drawn += count
+        self.descend(kinds, np.concatenate([np.stack(proposed), random]))
+        self._move(first)
 
-    def descend(self, kinds: Sequence[str], R: Matrix) -> None:
-        """Add the minima that the starts (B, p, p) lead to."""
-        self.add(kinds, *self._through(self.objective, R, DESCENT_STEPS))
+    def descend(self, kinds: Sequence[str], R: Matrix, root: int | None = None) -> None:
+        """Add the minima that the starts (B, p, p) lead to, of ``root`` where they come from it."""
+        self.add(kinds, *self._through(self.objective, R, DESCENT_STEPS), root)
 
-    def add(self, kinds: Sequence[str], R: Matrix, values: Vector | None = None) -> None:
+    def add(
+        self, kinds: Sequence[str], R: Matrix, values: Vector | None = None, root: int | None = None
+    ) -> None:
         """Add rotations that are minima already."""
         if values is None:
             _, values = self._through(self.objective, R, 0)
+        at = len(self.kinds)
+        self.roots += range(at, at + len(R)) if root is None else [root] * len(R)
         self.kinds += kinds
         self.R = np.concatenate([self.R, R])
         self.values = np.concatenate([self.values, values])
 
-    def improve(self, rounds: int = 4) -> None:
-        """Reflect the best minima in one direction or two, while that leads to new ones."""
+    def _move(self, first: int, rounds: int = 4) -> None:
+        """Move on from the best minima since ``first``, while that leads to new ones.
+
+        A round knows nothing of those before it, so that meeting them says something; but from a
+        minimum where no move helped none need be tried again.
+        """
+        tried = self.settled
         for _ in range(rounds):
-            best = [self.R[group[0]] for group in merged(self.R, self.values)[:IMPROVED]]
-            new = [R for R in best if all(_apart(R, old) > IDENTICAL for old in self.tried)]
+            groups = merged(self.R[first:], self.values[first:])
+            best = [first + group[0] for group in groups[:IMPROVED]]
+            new = [at for at in best if all(_apart(self.R[at], R) > IDENTICAL for R in tried)]
             if not new:
-                return
-            self.tried = np.concatenate([self.tried, new])
-            for R in new:
-                candidates = reflections(R, self.invariants.consistency(R, self.rng))
+                break
+            tried = np.concatenate([tried, self.R[new]])
+            for at in new:
+                N = self.invariants.consistency(self.R[at], self.rng)
+                candidates = np.concatenate(
+                    [reflections(self.R[at], N), turns(self.R[at], N, self.rng)]
+                )
                 _, values = self._through(self.rough, candidates, SCREEN_STEPS)
-                first = np.argsort(values, kind="stable")[:BY_VALUE]
-                kept = np.union1d(first, np.arange(min(BY_PLACE, len(candidates))))
-                self.descend([REFLECTION] * len(kept), candidates[kept])
+                order = np.argsort(values, kind="stable")[:BY_VALUE]
+                kept = np.union1d(order, np.arange(min(BY_PLACE, len(candidates))))
+                self.descend([MOVE] * len(kept), candidates[kept], self.roots[at])
+        lowest = self.R[np.argmin(self.values)]
+        self.settled = np.stack([R for R in tried if _apart(R, lowest) < IDENTICAL] or [lowest])
 
     def met(self) -> int:
-        """How many descents led to the best minimum."""
-        return len(merged(self.R, self.values)[0])
+        """How many starts led to the best minimum."""
+        return self._starts(merged(self.R, self.values)[0])
 
-    def polished(self, sigma: float, reported: int) -> tuple[Found, ...]:
-        """Distinct minima with their exact MMD² at ``sigma``, lowest first.
+    def _starts(self, members: Sequence[int]) -> int:
+        return len({self.roots[at] for at in members})
 
-        The best are polished on the exact objective; those of the first ``reported`` starts are
-        among them, and keep the kind of that start.
+    def polished(self, reported: int) -> tuple[Found, ...]:
+        """Distinct minima with their exact MMD² on all rows, lowest first.
+
+        The best are polished to the end; those of the first ``reported`` starts are among them,
+        and keep the kind of that start.
         """
-        exact = ExactMMD(self.source, self.target, sigma)
+        exact = ExactMMD(self.source, self.target, self.sigma)
         groups = [
             group
             for place, group in enumerate(merged(self.R, self.values))
             if place < POLISHED or min(group) < reported
         ]
         steps = [POLISH_STEPS if place < POLISHED else REPORT_STEPS for place in range(len(groups))]
-        minima = self.parallel(
-            delayed(stiefel.minimize)(
-                exact.value_and_gradient, self.R[group[0]], max_iter=most, tol=1e-3
-            )
+        done = self.parallel(
+            delayed(descend)(exact.value_and_gradient, self.R[group[:1]], most)
             for group, most in zip(groups, steps, strict=True)
         )
+        minima = [minimum for task in done for minimum in task]
         self.evaluations += sum(minimum.evaluations for minimum in minima)
         return self._found(
             groups,
@@ -154,9 +177,9 @@ class Minima:
             reported,
         )
 
-    def unpolished(self, sigma: float, reported: int) -> tuple[Found, ...]:
+    def unpolished(self, reported: int) -> tuple[Found, ...]:
         """The best minima as they are, with their exact MMD²: what an interrupt leaves time for."""
-        exact = ExactMMD(self.source, self.target, sigma)
+        exact = ExactMMD(self.source, self.target, self.sigma)
         groups = merged(self.R, self.values)[:POLISHED]
         R = np.stack([self.R[group[0]] for group in groups])
         return self._found(groups, R, np.array([exact.value(r) for r in R]), reported)
@@ -169,19 +192,19 @@ class Minima:
             members = [at for place in places for at in groups[place]]
             given = [at for at in members if at < reported]
             # the most specific of the given starts comes last
-            kind = self.kinds[max(given) if given else members[0]]
+            kind = self.kinds[max(given) if given else self.roots[members[0]]]
             best = places[0]
-            found.append(Found(R[best], float(values[best]), kind, len(members)))
+            found.append(Found(R[best], float(values[best]), kind, self._starts(members)))
         return tuple(found)
 
     def _through(
-        self, objective: ValuesAndGradients, R: Matrix, max_iter: int
+        self, objective: ValueAndGradient, R: Matrix, max_iter: int
     ) -> tuple[Matrix, Vector]:
         blocks = [R[at : at + PER_TASK] for at in range(0, len(R), PER_TASK)]
         done = self.parallel(delayed(descend)(objective, block, max_iter) for block in blocks)
-        points, values, spent = zip(*done, strict=True)
-        self.evaluations += sum(spent)
-        return np.concatenate(points), np.concatenate(values)
+        minima = [minimum for task in done for minimum in task]
+        self.evaluations += sum(minimum.evaluations for minimum in minima)
+        return np.stack([m.point for m in minima]), np.array([m.value for m in minima])
 
 
 def merged(R: Matrix, values: Vector) -> list[list[int]]:

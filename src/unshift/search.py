@@ -1,9 +1,10 @@
 """The search for the rotation: minima of ``MMD²(Z_A, Z_B Rᵀ)`` over both components of O(p).
 
 There are many local minima. Starts are proposed in rounds (rotations in closed form from the
-invariants of the rows, random ones, and those that the caller gives), scored in one batch, the
-promising ones descended, the best improved by reflections that a descent cannot make, minima that
-coincide merged, and each reported with its exact MMD².
+invariants of the rows, random ones, and those that the caller gives) and descended on a sample of
+the rows. Each round moves on from its best by reflections that a descent cannot make and by turns
+where the rotation is known least, of itself, so that rounds which end at one minimum vouch for it.
+Minima that coincide are merged, polished on all rows, and reported with their exact MMD².
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from joblib import Parallel
-from threadpoolctl import threadpool_limits
 
 from . import stiefel
+from .descent import one_thread
 from .minima import Found, Minima
 from .plane import scan
 
@@ -26,15 +27,14 @@ Matrix = npt.NDArray[np.float64]
 Progress = Callable[[str, int, int], object]
 
 FINISHED = "Finished: all starts were used. Raise n_starts for more certainty."
-SURE = "Stopped early: several descents met at the best minimum."
+SURE = "Stopped early: several starts met at the best minimum."
 SCANNED = "Finished: both components were scanned."
 INTERRUPTED = "Interrupted: these are the best rotations so far, not polished."
 
-# Starts drawn in a round and those of them that are descended; rounds of "auto", the most of them
-# one more for every four dimensions up to the limit
-DRAWN, DESCENDED = 8, 4
-FEWEST_ROUNDS, MOST_ROUNDS = 2, 6
-# Descents that have to meet at the best minimum before "auto" stops
+# Starts drawn in a round; rounds of "auto", one more for every three dimensions up to the limit
+DRAWN = 4
+FEWEST_ROUNDS, MOST_ROUNDS = 6, 12
+# Starts that have to meet at the best minimum before "auto" stops
 ENOUGH = 3
 
 
@@ -42,8 +42,7 @@ ENOUGH = 3
 class SearchResult:
     """The distinct minima, lowest MMD² first, and what it took to find them.
 
-    ``ends`` holds for each start that was descended its kind and the MMD² where that ended, as
-    estimated in frequencies.
+    ``ends`` holds for each descent the kind of its start and the MMD² of a sample where it ended.
     """
 
     found: tuple[Found, ...]
@@ -69,19 +68,19 @@ def search(
 
     ``anchor`` (p, p) is a rotation to start from; ``class_means`` are the labelled means of both
     domains, (k, p) each. Starts that are given (these, and +I and −I as in the paper, or a
-    reflection where −I is a rotation) are always descended and reported. Of ``n_starts`` others
-    the promising are descended; "auto" draws them in rounds until several have met at the best
-    minimum. For p <= 2 both components are scanned instead.
+    reflection where −I is a rotation) are always descended and reported. ``n_starts`` others are
+    drawn; "auto" draws them in rounds until several starts have met at the best minimum. For
+    p <= 2 both components are scanned instead.
 
     ``callback("starts", done, total)`` is told of the progress. An interrupt from the keyboard
-    ends the search with the best so far. Results do not depend on ``n_jobs``, the number of
-    joblib's threads.
+    ends the search with the best so far. ``n_jobs`` workers of joblib share the work: threads,
+    unless ``joblib.parallel_config`` names another backend. Results depend on neither.
     """
     p = Z_source.shape[1]
     given = _given_starts(p, anchor, class_means)
     # one thread of linear algebra per task: results cannot depend on how many share a machine
-    with threadpool_limits(1), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
-        minima = Minima(Z_source, Z_target, rng, parallel)
+    with one_thread(), Parallel(n_jobs=n_jobs, prefer="threads") as parallel:
+        minima = Minima(Z_source, Z_target, sigma, rng, parallel)
         reported, status = len(given), SCANNED
         if p <= 2:
             scanned = scan(minima.source, minima.target, sigma)
@@ -93,25 +92,23 @@ def search(
         try:
             if p > 2:
                 status = _draw_rounds(minima, n_starts, callback)
-            found = minima.polished(sigma, reported)
+            found = minima.polished(reported)
         except KeyboardInterrupt:
             status = INTERRUPTED
-            found = minima.unpolished(sigma, reported)
+            found = minima.unpolished(reported)
     ends = tuple(zip(minima.kinds, minima.values.tolist(), strict=True))
     return SearchResult(found, reported + minima.drawn, minima.evaluations, status, ends)
 
 
 def _draw_rounds(minima: Minima, n_starts: int | str, callback: Progress | None) -> str:
     """Draw and improve, until all starts are used or "auto" is sure; the status."""
-    rounds = min(MOST_ROUNDS, FEWEST_ROUNDS + minima.p // 4)
+    rounds = min(MOST_ROUNDS, FEWEST_ROUNDS + minima.p // 3)
     total = rounds * DRAWN if n_starts == "auto" else int(n_starts)
     while minima.drawn < total:
-        minima.draw(min(DRAWN, total - minima.drawn), DESCENDED)
-        minima.improve()
+        minima.draw(min(DRAWN, total - minima.drawn))
         if callback is not None:
             callback("starts", minima.drawn, total)
-        enough = minima.drawn >= FEWEST_ROUNDS * DRAWN and minima.met() >= ENOUGH
-        if n_starts == "auto" and enough:
+        if n_starts == "auto" and minima.met() >= ENOUGH:
             return SURE
     return FINISHED
 
