@@ -59,7 +59,7 @@ DIMENSION = 5
 SHARES = (0.01, 0.02, 0.05, 0.10)
 # Draws of the labels, the same ones for all methods; a smaller share is the start of a larger one.
 # unshift's default takes fewer of the smaller shares: each is an update() of its own.
-DRAWS, FEWER_DRAWS = 10, 4
+DRAWS, FEWER_DRAWS = 10, 2
 # Source rows of the task of ten classes: a tenth, as a whole would take as long as ten pairs.
 TEN_ROWS = 6_000
 # Rows a side of the experiment on the number of rows, the pairs it takes (each n-th), its starts.
