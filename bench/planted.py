@@ -14,59 +14,40 @@ predicts the target rows:
 - ``lower``: not solved, and the exact MMD² is below that of the true minimum: at this sample size
   the objective prefers another map, and no search could tell.
 
-    python -m bench.planted --data DIR --out planted.csv
+    python -m bench.planted --names digits --dimensions 5 12 --seeds 3
 
-DIR holds gas_drift.npz and mnist.npz; without it the data sets of scikit-learn alone are used.
+Data that do not ship lie in ../shared/data or in --data; without them scikit-learn's alone are
+used.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
-from sklearn.linear_model import LogisticRegression
+from joblib import Parallel, delayed
 
-from unshift import stiefel
-from unshift.mmd import ExactMMD, median_bandwidth
 from unshift.search import search
 
+from . import search_page, tables
+from .planted_peers import PEERS
+from .planted_problems import Problem, problems
+from .quality import DATA
+
 Array = np.ndarray
-# Returns a rotation for whitened source and target rows, a bandwidth and a generator.
-Method = Callable[[Array, Array, float, np.random.Generator], Array]
+# Returns a rotation for a problem; the generator is its own, the seconds are what it may take.
+Method = Callable[[Problem, np.random.Generator, float], Array]
 
-DIMENSIONS = (2, 3, 5, 8, 12, 20)
+DIMENSIONS, SEEDS = (2, 3, 5, 8, 12, 20), 10
+# On to more dimensions where there are columns and rows enough, and fewer seeds there and for peers
+CURVE, CURVE_DIMENSIONS, CURVE_SEEDS = ("digits", "mnist"), (30, 50), 5
+PEER_SEEDS = 3
 SOLVED = 0.02
-# Rows of each domain that a method is given; predictions are on all
-MOST_ROWS = 4000
-MNIST_ROWS = 10_000
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Whitened rows of both domains, the truth, and the predictions to be met."""
-
-    name: str
-    p: int
-    seed: int
-    source: Array
-    target: Array
-    true_target: Array  # the target rows under the exact inverse of the planted map
-    classifier: LogisticRegression
-    sigma: float
-
-    @property
-    def planted_rotation(self) -> Array:
-        """The rotation nearest to the exact inverse, given both whitenings."""
-        return stiefel.polar(self.true_target.T @ self.target)
-
-    def predictions(self, R: Array) -> Array:
-        return self.classifier.predict(self.target @ R.T)
+OURS = "unshift"
 
 
 @dataclass(frozen=True)
@@ -88,68 +69,9 @@ class Outcome:
     seconds: float
 
 
-def data_sets(folder: Path | None) -> dict[str, tuple[Array, Array]]:
-    """Rows and classes by name; columns of unlike units are standardised."""
-    sets = {
-        "digits": load_digits(return_X_y=True),
-        "wine": _standardised(*load_wine(return_X_y=True)),
-        "breast cancer": _standardised(*load_breast_cancer(return_X_y=True)),
-    }
-    if folder is not None:
-        with np.load(folder / "gas_drift.npz", allow_pickle=False) as gas:
-            for batch in ("3", "6"):
-                sets[f"gas {batch}"] = _standardised(gas[f"X{batch}"], gas[f"y{batch}"])
-        with np.load(folder / "mnist.npz", allow_pickle=False) as mnist:
-            images = mnist["X_train"][:MNIST_ROWS].reshape(MNIST_ROWS, -1) / 255.0
-            sets["mnist"] = images, mnist["y_train"][:MNIST_ROWS]
-    return sets
-
-
-def _standardised(X: Array, y: Array) -> tuple[Array, Array]:
-    return (X - X.mean(axis=0)) / X.std(axis=0), y
-
-
-def plant(name: str, X: Array, y: Array, p: int, seed: int) -> Problem:
-    """The problem of this data set, dimension and seed."""
-    rng = np.random.default_rng([seed, p])
-    order = rng.permutation(len(X))
-    X, y = X[order] - X.mean(axis=0), y[order]
-    components = np.linalg.eigh(X.T @ X)[1][:, ::-1][:, :p]
-    reduced = X @ components
-    reduced /= reduced.std()
-    half = len(X) // 2
-    left, right = stiefel.random_orthogonal(p, rng, size=2)
-    stretch = np.exp(rng.uniform(0.0, np.log(100.0), p))
-    seen = reduced[half:] @ (left * stretch @ right) + 3.0 * rng.standard_normal(p)
-    source_white, target_white = whitener(reduced[:half]), whitener(seen)
-    source = source_white(reduced[:half])
-    classifier = LogisticRegression(max_iter=5000).fit(source, y[:half])
-    return Problem(
-        name,
-        p,
-        seed,
-        source,
-        target_white(seen),
-        source_white(reduced[half:]),
-        classifier,
-        median_bandwidth(source),
-    )
-
-
-def whitener(X: Array) -> Callable[[Array], Array]:
-    """The map under which these rows have mean 0 and covariance I."""
-    mean = X.mean(axis=0)
-    values, vectors = np.linalg.eigh(np.cov(X.T, bias=True).reshape(X.shape[1], -1))
-    return lambda rows: (rows - mean) @ (vectors / np.sqrt(values))
-
-
 def judge(problem: Problem, method: str, R: Array, seconds: float) -> Outcome:
     """What a rotation is worth, beside the true minimum."""
-    rows = (problem.source[:MOST_ROWS], problem.target[:MOST_ROWS])
-    exact = ExactMMD(rows[0], rows[1], problem.sigma)
-    start = exact.value_and_gradient
-    best = stiefel.minimize(start, problem.planted_rotation, max_iter=100, tol=1e-4)
-    found = exact.value(R)
+    best, found = problem.true_minimum, problem.exact.value(R)
     predicted, wanted = problem.predictions(R), problem.predictions(best.point)
     true_map = problem.classifier.predict(problem.true_target)
     differ = float(np.mean(predicted != wanted))
@@ -170,71 +92,69 @@ def judge(problem: Problem, method: str, R: Array, seconds: float) -> Outcome:
     )
 
 
-def run(problem: Problem, method: str, solve: Method) -> Outcome:
+def run(problem: Problem, method: str, solve: Method, budget: float = np.inf) -> Outcome:
     """One method on one problem, timed."""
     rng = np.random.default_rng(problem.seed)
     started = time.perf_counter()
-    R = solve(problem.source[:MOST_ROWS], problem.target[:MOST_ROWS], problem.sigma, rng)
+    R = solve(problem, rng, budget)
     return judge(problem, method, R, time.perf_counter() - started)
 
 
-def unshift_search(source: Array, target: Array, sigma: float, rng: np.random.Generator) -> Array:
+def ours(problem: Problem, rng: np.random.Generator, budget: float) -> Array:
     """The package's own search, on two cores."""
-    return search(source, target, sigma=sigma, rng=rng, n_jobs=2).found[0].rotation
+    source, target = problem.rows
+    return search(source, target, sigma=problem.sigma, rng=rng, n_jobs=2).found[0].rotation
 
 
-METHODS: dict[str, Method] = {"unshift": unshift_search}
+def run_peers(problem: Problem, seconds: float) -> list[Outcome]:
+    """All peers, the restarts with the time of two cores over the seconds that ours took."""
+    return [run(problem, name, solve, 2.0 * seconds) for name, solve in PEERS.items()]
 
 
-def problems(
-    folder: Path | None, names: Iterable[str], dimensions: Iterable[int], seeds: Iterable[int]
-) -> Iterator[Problem]:
-    """All problems of the named data sets (all if none) that have enough columns."""
-    sets = data_sets(folder)
-    for name in list(names) or sets:
-        X, y = sets[name]
-        for p in dimensions:
-            for seed in seeds if p <= X.shape[1] else ():
-                yield plant(name, X, y, p, seed)
+def measure(
+    out_dir: Path, ours_on: Iterable[Problem], peer_seeds: int, name: str = "planted"
+) -> list[Outcome]:
+    """Ours on all problems, one at a time; then the peers on the first seeds, two at a time."""
+    outcomes: list[Outcome] = []
+    shared: list[tuple[Problem, float]] = []
+    for problem in ours_on:
+        outcomes.append(run(problem, OURS, ours))
+        if problem.seed < peer_seeds and problem.p in DIMENSIONS:
+            shared.append((problem, outcomes[-1].seconds))
+        tables.write([asdict(outcome) for outcome in outcomes], out_dir / f"{name}.csv")
+    solved = Parallel(n_jobs=2)(delayed(run_peers)(*each) for each in shared)
+    outcomes += [outcome for each in solved for outcome in each]
+    tables.write([asdict(outcome) for outcome in outcomes], out_dir / f"{name}.csv")
+    return outcomes
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder of gas_drift.npz and mnist.npz")
-    parser.add_argument("--out", type=Path, default=Path("bench/out/planted.csv"))
+def main(out_dir: Path) -> None:
+    """The full run, and its part of the page of the documentation."""
+    folder = DATA if DATA.exists() else None
+
+    def every() -> Iterator[Problem]:
+        yield from problems(folder, (), DIMENSIONS, range(SEEDS))
+        yield from problems(folder, CURVE, CURVE_DIMENSIONS, range(CURVE_SEEDS))
+
+    measure(out_dir, every(), PEER_SEEDS)
+    search_page.write(out_dir)
+
+
+def command() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.planted", description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA if DATA.exists() else None)
+    parser.add_argument("--out", type=Path, default=Path("bench/out"))
     parser.add_argument("--names", nargs="*", default=[])
     parser.add_argument("--dimensions", nargs="*", type=int, default=DIMENSIONS)
-    parser.add_argument("--seeds", nargs=2, type=int, default=(0, 10), metavar=("FIRST", "END"))
-    parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--peer-seeds", type=int, default=PEER_SEEDS)
     given = parser.parse_args()
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    outcomes: list[Outcome] = []
-    with given.out.open("w", newline="") as file:
-        table = csv.DictWriter(file, Outcome.__dataclass_fields__)
-        table.writeheader()
-        for problem in problems(given.data, given.names, given.dimensions, range(*given.seeds)):
-            for method in given.methods:
-                outcomes.append(run(problem, method, METHODS[method]))
-                table.writerow(asdict(outcomes[-1]))
-                file.flush()
-    summarise(outcomes)
-
-
-def summarise(outcomes: list[Outcome]) -> None:
-    """Solved, preferred by the objective, and seconds, by method, data set and dimension."""
-    groups: dict[tuple[str, str, int], list[Outcome]] = {}
-    for outcome in outcomes:
-        groups.setdefault((outcome.method, outcome.name, outcome.p), []).append(outcome)
-    print("| method | data | p | solved | lower | floor | seconds | slowest |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for (method, name, p), runs in groups.items():
-        seconds = [run.seconds for run in runs]
-        print(
-            f"| {method} | {name} | {p} | {sum(run.solved for run in runs)}/{len(runs)} "
-            f"| {sum(run.lower for run in runs)} | {np.mean([run.floor for run in runs]):.3f} "
-            f"| {np.mean(seconds):.2f} | {max(seconds):.2f} |"
-        )
+    given.out.mkdir(parents=True, exist_ok=True)
+    chosen = problems(given.data, given.names, given.dimensions, range(given.seeds))
+    measure(given.out, chosen, given.peer_seeds, "planted_some")
+    rows = search_page.read(given.out / "planted_some.csv")
+    print(search_page.recovery(rows), search_page.peers(rows), sep="\n")
 
 
 if __name__ == "__main__":
-    main()
+    command()
