@@ -277,6 +277,19 @@ def test_score_ignores_unknown_labels() -> None:
     )
 
 
+def test_one_row_with_a_weight_is_enough_to_score() -> None:
+    _, _, X_target, y_target = two_domains()
+    classifier = fitted(AlignedClassifier)
+    right = classifier.predict(X_target) == y_target
+    for i in (0, int(np.argmin(right))):
+        only = np.arange(57) == i
+        assert classifier.score(X_target, y_target, sample_weight=only) == right[i]
+        assert classifier.score(X_target[[i]], y_target[[i]], sample_weight=[3.0]) == right[i]
+    known = np.where(np.arange(57) < 5, y_target, np.nan)
+    with pytest.raises(ValueError, match="whose label is known leaves no row with a weight"):
+        classifier.score(X_target, known, sample_weight=np.arange(57) >= 5)
+
+
 def test_minus_one_is_a_label_where_the_domains_are_side_by_side() -> None:
     _, _, X_target, y_target = two_domains()
     classifier = fitted(AlignedClassifier)

@@ -91,8 +91,9 @@ def test_sign_of_the_domain_says_which_it_is() -> None:
     [
         ([0, -1], r"sample_domain should have shape \(3,\), one domain a row; got \(2,\)"),
         ([[0], [1], [-1]], r"should have shape \(3,\), one domain a row; got \(3, 1\)"),
-        ([0, np.nan, -1], "should hold whole numbers.*got NaN or fractions"),
-        ([0, 0.5, -1], "should hold whole numbers.*got NaN or fractions"),
+        ([0, np.nan, -1], "should hold whole numbers.*got NaN, infinity or fractions"),
+        ([0, np.inf, -1], "should hold whole numbers.*got NaN, infinity or fractions"),
+        ([0, 0.5, -1], "should hold whole numbers.*got NaN, infinity or fractions"),
         (["a", "b", "c"], "should hold whole numbers.*could not convert string"),
         ([True, False, False], r"got true and false. Pass np.where\(is_target, -1, 0\)"),
     ],

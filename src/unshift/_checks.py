@@ -167,8 +167,10 @@ def check_names(X: Any, expected: tuple[str, ...] | None, name: str) -> None:
     )
 
 
-def check_weights(weights: Any, n_rows: int, name: str) -> npt.NDArray[np.float64] | None:
-    """Non-negative finite weights, one a row; None where there are none."""
+def check_weights(
+    weights: Any, n_rows: int, name: str, *, least: int = 2
+) -> npt.NDArray[np.float64] | None:
+    """Non-negative finite weights, one a row, ``least`` of them positive; None for none."""
     if weights is None:
         return None
     try:
@@ -183,8 +185,9 @@ def check_weights(weights: Any, n_rows: int, name: str) -> npt.NDArray[np.float6
         )
     if not np.isfinite(values).all() or (values < 0).any():
         raise ValueError(f"{name} should be finite and not negative.")
-    if np.count_nonzero(values) < 2:
-        raise ValueError(f"{name} leaves fewer than two rows with a weight above zero.")
+    if np.count_nonzero(values) < least:
+        few = "fewer than two rows" if least > 1 else "no row"
+        raise ValueError(f"{name} leaves {few} with a weight above zero.")
     return values
 
 

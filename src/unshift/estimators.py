@@ -246,8 +246,11 @@ class _AlignedPredictor(Aligned):
                 f"None of the {shared.shape[0]} labels in y is known: there is nothing to score. "
                 "Pass rows with labels; in cross-validation every fold needs some."
             )
-        if weights is not None:
-            weights = check_weights(weights, shared.shape[0], "sample_weight")[truth.known]  # type: ignore[index]
+        known = int(truth.known.sum())
+        checked = check_weights(weights, shared.shape[0], "sample_weight", least=0)
+        if checked is not None:
+            of_known = "sample_weight of rows whose label is known"
+            weights = check_weights(checked[truth.known], known, of_known, least=1)
         return truth.given, self.estimator_.predict(shared[truth.known]), weights
 
     def _truth(self, y: Any, n_rows: int, domain: str | None, sample_domain: Any) -> Labels:

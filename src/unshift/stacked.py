@@ -133,10 +133,10 @@ def target_rows(sample_domain: Any, n_rows: int) -> Mask:
         raise ValueError(
             f"sample_domain should have shape ({n_rows},), one domain a row; got {values.shape}."
         )
-    if not np.array_equal(values, np.round(values)):
+    if not (np.isfinite(values) & (values == np.round(values))).all():
         raise ValueError(
             "sample_domain should hold whole numbers, 0 or above for source rows and below 0 for "
-            "target rows; got NaN or fractions."
+            "target rows; got NaN, infinity or fractions."
         )
     mask: Mask = values < 0
     return mask
