@@ -97,7 +97,7 @@ def best_rotation(Z: Matrix, T: Matrix) -> Matrix:
     ends = [stiefel.minimize(objective, R, step=FIRST_STEP, max_iter=30, tol=1e-3) for R in starts]
     best = min(ends, key=lambda end: end.value).point
     objective = in_blocks(Z, T).value_and_gradient
-    return stiefel.minimize(objective, best, step=FIRST_STEP, max_iter=8, tol=1e-3).point
+    return stiefel.minimize(objective, best, step=FIRST_STEP, max_iter=15, tol=3e-4).point
 
 
 def in_blocks(Z: Matrix, T: Matrix) -> ExactMMD:
