@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import unshift
 from unshift.domain import (
     AUTO_COMPONENTS,
     AUTO_CORRESPONDING,
@@ -92,3 +93,13 @@ def test_names_are_those_of_a_frame_and_only_if_all_are_strings() -> None:
     named = pd.DataFrame(rows, columns=["a", "b"])
     assert read_domain(named, "rows", None, rng).names == ("a", "b")
     assert read_domain(named.rename(columns={"a": 1}), "rows", None, rng).names is None
+
+
+def test_rows_that_drown_a_dimension_are_refused_by_what_they_leave() -> None:
+    rng = np.random.default_rng(0)
+    X, Y = (rng.standard_normal((60, 2)).astype(np.float32) for _ in range(2))
+    options: dict[str, Any] = {"scale": None, "outliers": "keep", "n_starts": 1, "random_state": 0}
+    alignment = unshift.align(X, Y, n_components=None, **options)
+    louder = np.float32([1e9, 1.0]) * rng.standard_normal((60, 2)).astype(np.float32)
+    with pytest.raises(ValueError, match="space has 2 dimensions, but the new rows support only 1"):
+        alignment.update(louder)

@@ -133,13 +133,7 @@ class SharedSpace:
     def with_domain(self, i: int, domain: Domain) -> SharedSpace:
         """The space with another domain at ``i``, or one more; the others stay as they are."""
         same, reason = _correspondence(self.domains[0], domain, self.settings.same_features)
-        whitening = whiten_domain(domain, self.settings.scale == "std", self.settings.shrinkage)
-        if whitening.rank < self.p:
-            raise ValueError(
-                f"The shared space has {self.p} dimensions, but the new rows support only "
-                f"{whitening.rank} (positive eigenvalues of their covariance). Add rows, "
-                "or align all domains again."
-            )
+        whitening = self._whitening(domain)
         said = len(self.domains) - 1
         return replace(
             self,
@@ -150,6 +144,17 @@ class SharedSpace:
             reasons=(*put(self.reasons[:said], i - 1, reason), *self.reasons[said:]),
         )
 
+    def _whitening(self, domain: Domain) -> Whitening:
+        """Of a domain with new rows, which must support the space's dimensions."""
+        whitening = whiten_domain(domain, self.settings.scale == "std", self.settings.shrinkage)
+        if whitening.rank < self.p:
+            raise ValueError(
+                f"The shared space has {self.p} dimensions, but the new rows support only "
+                f"{whitening.rank} (positive eigenvalues of their covariance). Add rows, "
+                "or align all domains again."
+            )
+        return whitening
+
     def trimmed(self) -> SharedSpace:
         """The same space, holding on to the sampled rows only."""
         return replace(self, domains=tuple(domain.trimmed() for domain in self.domains))
@@ -158,6 +163,7 @@ class SharedSpace:
         """The space with more rows in domain i: moments merged, rows added to its sample."""
         domains = list(self.domains)
         domains[i] = domains[i].extended(rows)
+        self._whitening(domains[i])
         return replace(share_space(domains, self.settings), anchor_sizes=self.anchor_sizes)
 
     def carried(self, i: int, old: AffineMap) -> Matrix:
