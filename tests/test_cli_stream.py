@@ -210,12 +210,11 @@ def test_gz_and_standard_input_and_arrow_streams_are_read(here: Path) -> None:
 
 
 def test_memory_does_not_grow_with_the_file(here: Path, tmp_path: Path) -> None:
-    # 120 MB of rows in batches and sections of 1 MB: were they held, the second half would show it.
-    table = pa.table(
-        {f"b{i}": np.random.default_rng(i).standard_normal(3_000_000) for i in range(5)}
-    )
+    # 120 MB of rows in batches and sections of 1 MB: were they held, the second half would show.
+    columns = np.random.default_rng(0).standard_normal((5, 3_000_000))
+    table = pa.table({f"b{i}": column for i, column in enumerate(columns)})
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=50_000, use_dictionary=False)
-    del table
+    del table, columns
     words = ["predict", here / "fit/model.unshift", tmp_path / "in.parquet"]
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *map(str, words), "--out", str(tmp_path / "out.parquet")],

@@ -8,13 +8,14 @@ import re
 import shlex
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from . import cli_fit, cli_show, cli_stream
-from .cli_common import EXIT_CODES, clear_progress
+from .cli_common import EXIT_CODES, clear_progress, note
 from .outputs import CannotWriteError
 
 UNUSABLE, GAVE_OUT, INTERRUPTED, TERMINATED, NO_READER = 2, 3, 130, 143, 141
@@ -59,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
-        arguments.run(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # what is still in the buffer goes nowhere, instead of failing once more at exit
@@ -84,6 +87,18 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _terminated(signum: int, frame: FrameType | None) -> NoReturn:
     raise _TerminatedError
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning of the library or of one below it, on one line, without its place in the code."""
+    note(" ".join(str(message).split()))
 
 
 def _failed(sentence: str, code: int, error: BaseException | None = None) -> int:

@@ -12,6 +12,7 @@ from .cli_common import (
     command,
     input_options,
     json_option,
+    note,
     opened,
     row_progress,
 )
@@ -87,8 +88,8 @@ def _predict(arguments: argparse.Namespace) -> None:
     output = _output(arguments, command="predict")
     told = row_progress("predicting", output.rows)
     start = output.rows
-    rows = predict_table(model, table, arguments.out, arguments.ids, told, output=output)
-    _tell(arguments, table, rows, start, "predicted")
+    predict_table(model, table, arguments.out, arguments.ids, told, output=output)
+    _tell(arguments, table, output, start, "predicted")
 
 
 def _transform(arguments: argparse.Namespace) -> None:
@@ -96,7 +97,7 @@ def _transform(arguments: argparse.Namespace) -> None:
     map_ = alignment.target if arguments.to == "shared" else alignment.target_to_source
     output = _output(arguments, command="transform", to=arguments.to)
     start, told = output.rows, row_progress("mapping", output.rows)
-    rows = transform_table(
+    transform_table(
         map_,
         model_or_none(arguments.model),
         table,
@@ -105,13 +106,19 @@ def _transform(arguments: argparse.Namespace) -> None:
         told,
         output=output,
     )
-    _tell(arguments, table, rows, start, "mapped")
+    _tell(arguments, table, output, start, "mapped")
 
 
-def _tell(arguments: argparse.Namespace, table: Table, rows: int, start: int, done: str) -> None:
+def _tell(
+    arguments: argparse.Namespace, table: Table, output: Output, start: int, done: str
+) -> None:
     clear_progress()
+    for sentence in output.notes:
+        note(sentence)
     if arguments.out == STANDARD:
         return
+    rows = output.rows
     went_on = f" (from row {start + 1} on, this time)" if start else ""
     told = {"input": table.name, "out": arguments.out, "rows": rows, "resumed_at": start}
+    told["notes"] = output.notes
     answer(arguments, told, f"{rows} rows {done}{went_on}: {arguments.out}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,7 +113,7 @@ def cells(column: Any) -> Array:
     return found
 
 
-def settled(values: Array, typed: bool, like: Array | None = None) -> Array:
+def settled(values: Array, table: Table, like: Array | None = None) -> Array:
     """Labels (n,) of one kind, None where unknown.
 
     What a file without types holds are whole numbers if all are such, else numbers, else text. So
@@ -121,17 +121,21 @@ def settled(values: Array, typed: bool, like: Array | None = None) -> Array:
     """
     known = [value for value in values.tolist() if value is not None]
     if like is not None and like.dtype.kind in "US":
-        kind: Any = str
-    elif typed:
+        kind: Callable[[Any], Any] = str
+    elif table.typed:
         return values
     else:
-        kind = next((kind for kind in (int, float) if _all(known, kind)), str)
+
+        def number(text: str) -> float:
+            return float(text.replace(table.decimal, "."))
+
+        kind = next((kind for kind in (int, number) if _all(known, kind)), str)
     found = np.empty(values.size, dtype=object)
     found[:] = [None if value is None else kind(value) for value in values.tolist()]
     return found
 
 
-def _all(values: Sequence[Any], kind: Any) -> bool:
+def _all(values: Sequence[Any], kind: Callable[[Any], Any]) -> bool:
     try:
         for value in values:
             kind(value)

@@ -34,6 +34,8 @@ Array = npt.NDArray[Any]
 KEPT_BYTES = 1 << 28
 # Labelled target rows that are kept beside the sample.
 KEPT_LABELLED = 4096
+# Entries of a map between target and source columns, at most: a dozen such maps are compared.
+MOST_ENTRIES = 20_000_000
 FILES = ("model.unshift", "metrics.json", "report.html")
 PREDICTIONS = ("predictions.csv", "predictions.parquet")
 # What of a fit's dictionary only its report needs.
@@ -126,6 +128,13 @@ def _layouts(source: Table, target: Table, asked: Asked) -> tuple[list[Layout], 
                 f"{listed(list(table.types))}."
             )
     notes += _overlap(source, target, numbers)
+    d, e = (len(numbers[i]) + sum(map(len, text[i].values())) for i in (0, 1))
+    if d * e > MOST_ENTRIES:
+        raise ValueError(
+            f"{source.name} has {d} columns and {target.name} {e}: every candidate map between "
+            f"them would hold {d * e:,} numbers, and more than {MOST_ENTRIES:,} are not kept in "
+            "memory. Use fewer columns: average neighbouring ones, or --drop some."
+        )
     layouts = [Layout(numbers[i], text[i], table.named) for i, table in enumerate((source, target))]
     return layouts, notes
 
@@ -178,7 +187,7 @@ def _read(table: Table, layout: Layout, asked: Asked, told: Told, like: Array | 
             + (f" with a label in column {asked.label!r}." if seen else " below its names.")
         )
     rows, objects = passed.ended(layout.names if layout.named else None)
-    labels = settled(objects[:, 0], table.typed, like)
+    labels = settled(objects[:, 0], table, like)
     ids = {c: objects[:, j] for j, c in enumerate(asked.ids, 2) if c in table.types}
     if rows.moments is not None:
         ids = {"row": objects[:, 1], **ids}
@@ -246,7 +255,9 @@ def _model(here: Side, there: Side, asked: Asked, search: Callable[..., Any] | N
     """Align, then train the predictor on the source's aligned rows."""
     options = dict(asked.options)
     task = options.get("task", "auto")
-    task = task_of(here.labels) if task == "auto" else task
+    if task == "auto":
+        task = task_of(here.labels)
+        _refuse_singular(here, asked.label)
     estimator = None if asked.predictor is None else named_estimator(asked.predictor, task)
     alignment = align(
         here.rows,
@@ -260,6 +271,18 @@ def _model(here: Side, there: Side, asked: Asked, search: Callable[..., Any] | N
     shared = alignment.source.plain(here.rows.rows)
     predictor = linear_predictor(shared, here.labels.values, task, estimator)
     return Model(alignment, predictor, asked.label, there.layout.categories)
+
+
+def _refuse_singular(here: Side, label: str) -> None:
+    """Text that hardly ever repeats is no class; numbers with fractions are not taken for such."""
+    given = here.labels.given
+    values = np.unique(given)
+    if given.dtype.kind in "US" and values.size > max(2, given.size // 2):
+        raise ValueError(
+            f"Column {label!r} of {here.table.name} holds {values.size} different labels in "
+            f"{given.size} rows, such as {listed([repr(str(v)) for v in values], 3)}. Are they "
+            "numbers (--decimal), or identifiers? --task classification takes them as they are."
+        )
 
 
 def _unadapted(alignment: Alignment) -> Alignment:

@@ -55,6 +55,7 @@ class Output:
         self.task = dict(task)
         self.rows, self.bytes = 0, 0
         self.pending: list[Any] = []
+        self.notes: list[str] = []
         self.pending_bytes = 0
         self.schema: Any = None
         self.footers: list[Any] = []

@@ -16,7 +16,7 @@ from .columns import Layout, roles
 from .model import Model
 from .outputs import Output
 from .stream import Told, stream, unit_rows
-from .table_base import AS_IS, Table, arrow
+from .table_base import AS_IS, Table, arrow, listed
 
 Array = npt.NDArray[Any]
 
@@ -101,8 +101,10 @@ def _through(
     dtype = layout.dtype(table)
     output = Output(out, None, {}, resume=False) if output is None else output
     pa = arrow()
+    unknown: set[tuple[str, str]] = set()
 
     def work(batch: Any, first: int) -> Any:
+        unknown.update(layout.unknown(batch))
         X = layout.values(batch, dtype, first, table.name)
         carried = {column: batch.column(column) for column in ids}
         made = {name: pa.array(values) for name, values in columns_of(X).items()}
@@ -115,8 +117,9 @@ def _through(
         return pa.RecordBatch.from_arrays(list(both.values()), names=list(both))
 
     unit = unit_rows(map_.block_rows(dtype), map_.width_in)
+    columns = layout.reads | dict.fromkeys(ids, AS_IS)
     try:
-        return stream(table, layout.reads | dict.fromkeys(ids, AS_IS), unit, work, output, told)
+        rows = stream(table, columns, unit, work, output, told)
     except ValueError:
         output.discard()
         raise
@@ -125,6 +128,12 @@ def _through(
         if kept:
             error.add_note(kept)
         raise
+    if unknown:
+        output.notes.append(
+            f"{table.name}: categories that have no column of the model: "
+            f"{listed([f'{c}={value}' for c, value in sorted(unknown)])}. They count as 0."
+        )
+    return rows
 
 
 def task_of_file(model: Path, data: Path | str, **options: Any) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class Table:
 
     ``types`` are the columns' arrow types by name, ``named`` is False where columns have no names
     of their own, ``rows`` their number where the format says it, and ``again`` whether the rows
-    can be read more than once, ``typed`` whether the file itself tells numbers from text.
+    can be read more than once, ``typed`` whether the file itself tells numbers from text, and
+    ``decimal`` the sign in numbers that are text.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Table:
     rows: int | None = None
     again: bool = True
     typed: bool = True
+    decimal: str = "."
 
     def batches(self, columns: Mapping[str, str], start: int = 0) -> Batches:
         """Record batches of these columns, read as told, from row ``start`` on."""
@@ -128,7 +130,7 @@ class MemoryTable(Table):
 
     def __init__(self, table: Table, kept: Sequence[Any]) -> None:
         self.name, self.types = table.name, table.types
-        self.named, self.typed = table.named, table.typed
+        self.named, self.typed, self.decimal = table.named, table.typed, table.decimal
         self.kept = kept
         self.rows = sum(batch.num_rows for batch in kept)
 

@@ -46,6 +46,7 @@ class TextTable(Table):
             self.head = head = self._read_head()
             self.size = source.stat().st_size if isinstance(source, Path) else None
             self.format = _seen(head, format_, name)
+            self.decimal = self.format.decimal or "."
             whole = len(head) < BLOCK
             sample = head if whole else head[: head.rfind(b"\n") + 1] or head
             schema = self._reader(arrow().BufferReader(sample), None).schema
