@@ -7,7 +7,7 @@ from pathlib import Path
 
 # In the order of the documentation; each writes NAME.csv, one row a measurement.
 BENCHMARKS = (
-    *("kernel_speed", "optimisers", "scale", "planted", "paper_task"),
+    *("kernel_speed", "optimisers", "scale", "streaming", "planted", "paper_task"),
     *("quality", "labels", "paper"),
 )
 
