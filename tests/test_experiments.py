@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from unshift import claims, scoreboard
+from unshift import align, claims, scoreboard
 from unshift import experiments_digits as digits
 from unshift import experiments_simulated as simulated
 from unshift.datasets import load_digits_embeddings, make_mixture
@@ -208,6 +208,19 @@ def test_hindsight_is_at_least_what_was_chosen(found) -> None:
     for share in (0.0, *digits.SHARES):
         for accuracy in scores.draws[("fast_0", digits.UNSHIFT, "auto", share)]["0 1"]:
             assert accuracy <= best
+
+
+def test_hindsight_tells_candidates_of_one_kind_apart(monkeypatch) -> None:
+    data = load_digits_embeddings("fast_0")
+    pair = digits.pair_of(data, (0, 9))
+    alignment = align(pair.X_source, pair.X_target, pair.y_source, random_state=0)
+    best = max(Judge(pair).accuracy((c.source, c.target)) for c in alignment.candidates)
+    same = [dataclasses.replace(c, kind="same") for c in alignment.candidates]
+    one_kind = dataclasses.replace(alignment, candidates=tuple(same))
+    monkeypatch.setattr(digits, "align", lambda *_, **__: one_kind)
+    rows = digits._unshift_rows(Judge(pair), [])
+    assert rows[2]["method"] == digits.HINDSIGHT
+    assert rows[2]["accuracy"] == best
 
 
 def test_a_pair_on_which_nothing_had_to_be_searched_has_its_rows_too() -> None:

@@ -198,10 +198,6 @@ def _unshift_rows(judge: Judge, orders: Sequence[Array]) -> list[Row]:
     """The defaults: without labels, then the same alignment told some labels, and hindsight."""
     pair = judge.pair
     alignment = align(pair.X_source, pair.X_target, pair.y_source, random_state=0)
-    accuracies = {
-        candidate.kind: judge.accuracy((candidate.source, candidate.target))
-        for candidate in alignment.candidates
-    }
 
     def scored(method: str, candidate: Candidate, labels: float = 0.0, draw: int = 0) -> Row:
         accuracy = judge.accuracy((candidate.source, candidate.target))
@@ -209,7 +205,7 @@ def _unshift_rows(judge: Judge, orders: Sequence[Array]) -> list[Row]:
 
     turned = [c for c in alignment.candidates if _of_search(c, alignment)]
     turned = turned or list(alignment.candidates)  # nothing is searched where the target fits
-    best = max(alignment.candidates, key=lambda c: accuracies[c.kind])
+    best = max(alignment.candidates, key=lambda c: judge.accuracy((c.source, c.target)))
     rows = [
         scored(UNSHIFT, alignment.candidates[0]),
         scored(LOWEST, min(turned, key=lambda c: c.mmd2)),
