@@ -71,8 +71,9 @@ def _read(path: Path) -> list[Row]:
 
 
 def _both(out_dir: Path, name: str) -> list[Row]:
-    """A table of the paper's network and of the others."""
-    return [row for folder in (DIGITS, OTHERS) for row in _read(out_dir / folder / f"{name}.csv")]
+    """A table of the paper's network and, where they were run, of the others."""
+    files = [out_dir / folder / f"{name}.csv" for folder in (DIGITS, OTHERS)]
+    return [row for file in files if file.exists() for row in _read(file)]
 
 
 def times(out_dir: Path) -> str:
