@@ -23,7 +23,12 @@ Row = dict[str, Any]
 Setting = tuple[float, ...]
 
 TEXT = ("family", "variety", "problem", "kind")
-GRID = {"PRICE": (0.75, 1.5, 3.0), "OVERDISPERSION": (0.0, 0.005, 0.01, 0.02)}
+GRID = {
+    "INFORMATION": (0.1, 0.2, 0.3),
+    "STEP": (0.005, 0.01, 0.03),
+    "STAY": (0.0, 0.1),
+    "BLOWN_UP": (0.0, 0.1),
+}
 
 
 def shipped() -> Setting:
@@ -43,7 +48,12 @@ def grouped(rows: Sequence[Row]) -> dict[str, list[list[SimpleNamespace]]]:
             continue
         key = row["family"], row["variety"], row["problem"]
         numbers = {name: float(value) for name, value in row.items() if name not in TEXT}
-        candidate = SimpleNamespace(kind=row["kind"], **numbers)
+        # one number stands for the balance: its distance from the source's, which is then 0
+        balance = (2.0 * numbers["moved"],)
+        candidate = SimpleNamespace(kind=row["kind"], balance=balance, **numbers)
+        candidate.unbound = bool(numbers["unbound"])
+        anchored = row["kind"].startswith(choice.ANCHOR)
+        candidate.rotation = row["kind"] if anchored or candidate.unbound else None
         found.setdefault(key, []).append(candidate)
     families: dict[str, list[list[SimpleNamespace]]] = {}
     for key, candidates in found.items():
@@ -54,7 +64,9 @@ def grouped(rows: Sequence[Row]) -> dict[str, list[list[SimpleNamespace]]]:
 def chosen(candidates: list[SimpleNamespace], setting: Setting) -> SimpleNamespace:
     """The first by credit under other constants, ties as the package breaks them."""
     with mock.patch.multiple(choice, **dict(zip(GRID, setting, strict=True))):
-        credit = choice.scores(candidates, candidates[0].rows)  # type: ignore[arg-type]
+        task = "regression" if np.isnan(candidates[0].accuracy) else "classification"
+        source = np.zeros(1)
+        credit = choice.concord_scores(candidates, candidates[0].rows, task, source)  # type: ignore[arg-type]
     order = zip(credit, candidates, strict=True)
     return min(order, key=lambda item: (-item[0], item[1].displacement, item[1].mmd2))[1]
 

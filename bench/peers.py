@@ -5,8 +5,9 @@ the estimator of all methods on top. Columns are first brought to the source's m
 which is what the estimator would do: the methods then see units of one size. Where columns do not
 correspond none of them applies.
 
-Beside unshift's own task are methods that train a network or weigh source rows (ADAPT's and others
-of skada's): they have no map to put in front of the same estimator.
+Beside unshift's own task are methods that train a network or weigh source rows: they have no map to
+put in front of the same estimator. ADAPT is left out: of linear maps it has CORAL, TCA and subspace
+alignment, which are here, and all of it imports tensorflow.
 """
 
 from collections.abc import Callable
@@ -51,13 +52,17 @@ def location_and_scale(source: Array, target: Array) -> tuple[Array, Array]:
 
 def coral(source: Array, target: Array) -> tuple[Array, Array]:
     """Sun, Feng and Saenko: the source takes on the target's covariance, both plus the identity."""
-    from scipy.linalg import sqrtm
-
     here, there = (
-        np.cov(X.T).reshape(X.shape[1], -1) + np.eye(X.shape[1]) for X in (source, target)
+        root(np.cov(X.T).reshape(X.shape[1], -1) + np.eye(X.shape[1])) for X in (source, target)
     )
-    map_ = np.linalg.solve(np.real(sqrtm(here)), np.real(sqrtm(there)))
+    map_ = np.linalg.solve(here, there)
     return (source - source.mean(axis=0)) @ map_ + target.mean(axis=0), target
+
+
+def root(S: Array) -> Array:
+    """The symmetric square root."""
+    values, vectors = np.linalg.eigh(S)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 def linear_transport(source: Array, target: Array) -> tuple[Array, Array]:

@@ -74,6 +74,7 @@ CANDIDATE_COLUMNS = (
     "corresponds",
     "rows",
     "kind",
+    "moved",
     *FACTS,
 )
 
@@ -186,6 +187,7 @@ class Attempt:
                 | {"corresponds": int(problem.same_features)}
                 | {"rows": min(len(problem.X_target), MAX_SAMPLE)}
                 | facts
+                | {"moved": moved(candidate.balance, problem.y_source)}
             )
         return answer(self.alignment, self.candidates) | {"seconds": seconds}
 
@@ -207,6 +209,14 @@ def apart(predicted: Array, first: Array, task: str) -> float:
     if task == "classification":
         return float(np.mean(predicted != first))
     return float(np.mean((predicted - first) ** 2) / (np.var(first) or 1.0))
+
+
+def moved(balance: Sequence[float], labels: Array) -> float:
+    """Share of rows in other classes than in the source, where a balance was estimated."""
+    if not balance:
+        return 0.0
+    counts = np.unique(labels, return_counts=True)[1]
+    return float(0.5 * np.abs(np.array(balance) - counts / counts.sum()).sum())
 
 
 def answer(alignment: unshift.Alignment, known: Sequence[Row]) -> Row:

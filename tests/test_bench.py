@@ -140,6 +140,6 @@ def test_the_choice_made_again_with_the_shipped_constants_is_the_choice_made():
     (found,) = held_out.grouped(stored)["planted"]
     again = held_out.chosen(found, held_out.shipped())
     assert again.kind == attempt.alignment.candidates[0].kind
-    before = choice.PRICE
-    held_out.chosen(found, (1e9, 0.0))
-    assert before == choice.PRICE
+    before = choice.STEP
+    held_out.chosen(found, (0.0, 1e9, 0.0, 0.0))
+    assert before == choice.STEP

@@ -22,6 +22,7 @@ from .evidence import (
     jointly_refined,
     no_adaptation,
     search_needed,
+    with_blend,
 )
 from .joint import check_loss_weights
 from .labels import Labels, check_labels, read_labels, task_of
@@ -36,6 +37,8 @@ Array = npt.NDArray[Any]
 
 # A chosen rotation settles where a kernel between the domains has no more values than this.
 SETTLE_PAIRS = 1_000_000
+# Rotations drawn where columns correspond: there few users need any but the anchored one.
+CORRESPONDING_STARTS = 8
 # The start that labels give the search.
 CLASS_MEANS = "class means"
 # The kind of candidate that whitens one domain and rotates nothing.
@@ -69,7 +72,8 @@ def align(
     """Find affine maps of two domains into one space, from unpaired rows.
 
     Each domain is whitened by its own moments; what is left is an orthogonal matrix ``R``, and it
-    minimises ``MMD²(Z_A, Z_B Rᵀ)``, the maximum mean discrepancy with a Gaussian kernel.
+    minimises ``MMD²(Z_A, Z_B Rᵀ)``, the maximum mean discrepancy with a Gaussian kernel. Where
+    columns correspond, maps of every strength compete with it, from none at all.
 
     Parameters
     ----------
@@ -77,19 +81,22 @@ def align(
         Rows of the two domains, unpaired, of equal or different widths.
     y_source, y_target : array, optional
         Labels: classes of any kind, or numbers with fractions for regression. In ``y_target``
-        None, NaN and NA stand for unknown; a few known ones choose among the alignments found.
+        None, NaN and NA stand for unknown; a few known ones add to the evidence about the
+        alignments found, each as much as it is worth.
     n_components : int, float in (0, 1), None or "auto"
         Dimensions of the shared space; or the share of variance that it keeps of each domain; or
-        None for all positive eigenvalues common to both. "auto" keeps 95 %, at most a tenth of
-        the smaller domain's rows and at most 20.
+        None for all positive eigenvalues common to both. "auto" keeps 99 %, in at most a tenth of
+        the smaller domain's rows and at most 20 dimensions, 8 where columns correspond.
     bandwidth : float or "auto"
         ``σ`` of the kernel in the shared space; "auto" is the source rows' median distance / √2.
     same_features : bool or "auto"
         Whether the columns correspond. "auto": identical names, or unnamed equal widths.
     choice : "auto" or "paper"
-        How to rank candidates. With target labels both take the lowest error, ties by less
-        adaptation, then MMD². Without, "paper" takes the lowest MMD²; "auto" prefers the descent
-        from the feature anchor where columns correspond.
+        How candidates are found and ranked. "auto": where columns correspond, by how far
+        predictors of several kinds, trained on the source, agree on the mapped target, less
+        adaptation first where that is as good; by the likelihood under the source's mixture where
+        the source has no labels; where columns do not correspond, by MMD². Target labels add to
+        that. "paper": rotations only, by the lowest error on target labels, without by MMD².
     loss : "mmd" or "joint"
         "joint" goes on from the best rotations with MMD² plus weighted losses of one linear
         predictor on source and on labelled target rows (``loss_weights``, or "auto").
@@ -183,7 +190,9 @@ def align_pair(
     """Search, refine where asked to, and decide; ``effort`` goes to the search."""
     space = evidence.space
     if loss == "mmd" and not search_needed(evidence):
-        return decide(candidates_of(space, [], evidence.choice), evidence)
+        return decide(candidates_of(evidence, []), evidence)
+    if space.correspond[1] and evidence.choice == "auto" and effort.get("n_starts") == "auto":
+        effort["n_starts"] = CORRESPONDING_STARTS
     result = search(
         *space.samples,
         sigma=space.sigma,
@@ -198,7 +207,7 @@ def align_pair(
         found = jointly_refined(evidence, found, loss_weights, rng)
     else:
         found = _settled(space, found)
-    return decide(candidates_of(space, found, evidence.choice), evidence)
+    return decide(with_blend(candidates_of(evidence, found), evidence), evidence)
 
 
 def _settled(space: SharedSpace, found: Sequence[Found]) -> list[Found]:

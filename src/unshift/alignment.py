@@ -19,15 +19,22 @@ from .choice import (
     ANCHOR,
     NO_ADAPTATION,
     Candidate,
-    agreement_credit,
     judge,
     nothing_fits,
     rank,
     weigh,
 )
-from .diagnosis import Diagnosis, chance_level, diagnose
+from .diagnosis import Diagnosis, chance_level, diagnose, with_residual
 from .domain import evenly
-from .evidence import COMPARED, Evidence, Examples, candidates_of, credit_of, with_misfits
+from .evidence import (
+    COMPARED,
+    Evidence,
+    Examples,
+    candidates_of,
+    credit_of,
+    with_blend,
+    with_misfits,
+)
 from .fold import fold_candidate
 from .labels import Labels, check_labels, read_labels
 from .scene import panels_of
@@ -240,14 +247,17 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
             evidence.task,
             evidence.estimator,
         )
-    credit = credit_of(candidates, evidence)
     sample = evenly(space.domains[1].sampled(), COMPARED)
-    views = see(candidates, evidence)
-    if views is not None and space.correspond[1] and nothing_fits(candidates):
-        credit = agreement_credit(candidates, views.agreement(views.of(sample)))
+    fresh = not all(np.isfinite(c.discord) for c in candidates)
+    views = see(candidates, evidence, heard=fresh)
+    if views is not None and fresh:
+        views = views.with_facts(sample)
+        candidates = views.candidates
+    credit = credit_of(candidates, evidence)
     weighed = weigh(candidates, credit)
     order = rank(weighed, evidence.choice, credit)
-    ranked, credit = tuple(weighed[i] for i in order), credit[order]
+    best, *others = (weighed[i] for i in order)
+    ranked, credit = (with_residual(best, evidence), *others), credit[order]
     if views is None:
         apart, expected = places_apart(ranked, evidence), float("nan")
     else:
@@ -259,8 +269,8 @@ def decide(candidates: Sequence[Candidate], evidence: Evidence) -> Alignment:
         credit = credit_of(ranked, evidence, unbound=0.0)
     diagnosis = diagnose(ranked, evidence, credit, apart, expected)
     kept = replace(evidence, space=space.trimmed())
-    best = ranked[0].rotation
-    p = space.p if best is None else best.shape[0]
+    rotation = ranked[0].rotation
+    p = space.p if rotation is None else rotation.shape[0]
     return Alignment(ranked, diagnosis, p, space.sigma, space.correspond[1], kept)
 
 
@@ -295,7 +305,7 @@ def _with_rows(alignment: Alignment, evidence: Evidence, rows: Array) -> Alignme
         found.append(Found(minimum.point, minimum.value, candidate.kind, candidate.starts))
     chance = chance_level(space)
     evidence = replace(evidence, space=space, chance=chance)
-    return decide(candidates_of(space, found, evidence.choice), evidence)
+    return decide(with_blend(candidates_of(evidence, found), evidence), evidence)
 
 
 def pack_alignment(alignment: Alignment) -> tuple[dict[str, Any], dict[str, Matrix]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .affine import AffineMap
-from .choice import ANCHOR, NO_ADAPTATION, Candidate
+from .choice import ANCHOR, BLEND, NO_ADAPTATION, Candidate
 from .diagnosis import ALIGNED, AMBIGUOUS, NOT_AFFINE, NOT_NEEDED, TOO_LITTLE, Diagnosis
 from .markup import bullets, paragraph, table, text
 
@@ -28,6 +28,7 @@ KINDS = {
     "random": "a rotation found from a random start",
     "scan": "a rotation found by trying all of them",
     "whitened": "whitened, not rotated",
+    BLEND: "the mean of the rotations found, small where they contradict each other",
     "joint": "a rotation refined with the predictor's own loss",
 }
 CANDIDATES_SHOWN = 8

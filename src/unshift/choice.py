@@ -18,6 +18,7 @@ Array = npt.NDArray[Any]
 
 NO_ADAPTATION = "no adaptation"
 ANCHOR = "anchor"
+BLEND = "blend"
 
 # Price of a number fitted per dimension, in units of log(n)/n, and how far misfit that no
 # candidate removes raises it: where the shift is not affine, likelihood flatters freedom.
@@ -27,9 +28,23 @@ UNBOUND = 0.25
 # A difference in score that makes one candidate e times as credible as another, with rows without
 # end, and the most that scores alone may claim (in nats): labels must be able to overrule them.
 SCORE_UNIT, SCORE_CAP = 0.02, 3.0
-# Nats a row and dimension above which nothing fits: likelihoods of rows where the source has none
-# say little, and candidates are believed by how far the others agree with them, this share a nat.
-NOTHING_FITS, AGREEMENT_UNIT = 0.4, 0.05
+# Nats a row and dimension of misfit above which nothing fits.
+NOTHING_FITS = 0.4
+# What information is worth beside concord; the price of any map, and that of the numbers it fits.
+INFORMATION, STEP, FITTED = 0.2, 0.01, 0.1
+# What a nat of misfit costs, up to one: no more than to tell apart what is as clear to predict.
+UNLIKE = 0.02
+# What another balance of the classes costs, a share of rows in other classes.
+REBALANCED = 0.05
+# Of numbers, discord counts by its logarithm, above this share of the variance, in this unit.
+UNRELATED, LOGARITHM = 0.3, 0.02
+# Of rows left as they are, as many may be where the source has few, and their discord may be this
+# many times the source's own and this much more: then nothing speaks for a shift, and maps pay.
+OUTSIDE, WIDER, MORE, STAY = 0.12, 1.5, 0.02, 0.1
+# Nats a row and dimension of misfit below which a map fits well enough to go by its mixture: a
+# rotation that leaves aside that columns correspond must, and pays; one that does not pays more
+# than any score. Where nothing fits, whitening pays: what it blows up may mean something else.
+FITS, TURNED, FALLEN, BLOWN_UP = 0.2, 0.03, 10.0, 0.1
 # A right candidate errs on a label this often: one label more that it gets right speaks for it
 # with log(7/3) nats, so that four are needed against all that scores may claim.
 DOUBT = 0.3
@@ -48,8 +63,14 @@ class Candidate:
     their log-likelihood. ``unbound`` is True where columns correspond but the rotation was sought
     without regard to it. ``freedom`` is how many numbers it fits per dimension, ``misfit`` how
     badly the source's mixture of classes accounts for the target rows (nats a row and dimension),
-    and ``weight`` the share of belief that all evidence together gives it. ``balance`` holds the
-    class proportions (c,) under which the target's rows are most likely, in the classes' order.
+    and ``weight`` the share of belief that all evidence together gives it. ``discord`` is how far
+    predictors of several kinds, all trained on the source, differ on the target's rows: the share
+    classed otherwise, or the mean squared difference over the labels' variance; ``own_discord`` is
+    theirs on source rows that they were not trained on, ``own_error`` the first's error there.
+    ``outside`` is the share of target rows that lie where the source has few of its own.
+    ``information`` is that of the prediction about the row, from 0 to 1; both are NaN where the
+    source has no labels. ``balance`` holds the class proportions (c,) under which the target's
+    rows are most likely, in the classes' order, ``residual`` what the test of what is left found.
     """
 
     kind: str
@@ -67,7 +88,13 @@ class Candidate:
     freedom: float = 0.0
     misfit: float = float("nan")
     weight: float = float("nan")
+    discord: float = float("nan")
+    own_discord: float = float("nan")
+    own_error: float = float("nan")
+    outside: float = float("nan")
+    information: float = float("nan")
     balance: tuple[float, ...] = ()
+    residual: tuple[float, ...] = ()
 
     def __repr__(self) -> str:
         """One line: kind, MMD², weight, starts, error."""
@@ -124,8 +151,8 @@ def _supports(gaps: Matrix, task: str) -> Vector:
     return numbers
 
 
-def scores(candidates: Sequence[Candidate], rows: float, unbound: float = UNBOUND) -> Vector:
-    """Credit of each candidate without labels (c,), in nats a row and dimension.
+def misfit_scores(candidates: Sequence[Candidate], rows: float, unbound: float = UNBOUND) -> Vector:
+    """Credit of each candidate (c,) without labels of either domain, in nats a row and dimension.
 
     ``−misfit − freedom · log n · (PRICE / n + OVERDISPERSION · least misfit)``: a criterion of
     Schwarz's kind, with its penalty inflated as quasi-likelihood does where nothing fits, and a
@@ -145,16 +172,53 @@ def nothing_fits(candidates: Sequence[Candidate]) -> bool:
     return min(c.misfit + UNBOUND * c.unbound for c in candidates) > NOTHING_FITS
 
 
-def agreement_credit(candidates: Sequence[Candidate], agreement: Matrix) -> Vector:
-    """Credit of each candidate (c,), in nats, by its mean agreement (c, c) with the others.
+def concord_scores(
+    candidates: Sequence[Candidate],
+    rows: float,
+    task: str,
+    classes: Vector | None = None,
+    unbound: float = UNBOUND,
+) -> Vector:
+    """Credit of each candidate (c,) by what predictors trained on the source make of the target.
 
-    Rotations sought without regard to the columns neither vote nor stand.
+    ``−discord + INFORMATION · information − price``, the discord of numbers by its logarithm.
+    Where two predictors differ one of them is wrong, so that discord bounds the sum of their errors
+    from below, whatever the labels are; information keeps from maps that make all rows look alike.
+    ``classes`` is the source's balance: another one costs something. Where nothing speaks for a
+    shift all maps do. A rotation that leaves aside that columns correspond stands only where it
+    fits, and its misfit is lower by ``unbound`` than that of the best that does not.
     """
-    bound = np.array([not candidate.unbound for candidate in candidates])
-    votes = agreement[:, bound].sum(axis=1) - bound  # without its own
-    mean: Vector = votes / max(1, int(bound.sum()) - 1)
-    credit: Vector = (mean - ~bound) / AGREEMENT_UNIT
+    discord = np.array([candidate.discord for candidate in candidates])
+    freedom = np.array([candidate.freedom for candidate in candidates])
+    price = STEP * (freedom > 0) + FITTED * freedom * np.log(rows) / rows
+    if task == "regression":
+        gain = -LOGARITHM * np.log(discord + UNRELATED)
+    else:
+        gain = -discord + INFORMATION * np.array([c.information for c in candidates])
+    if classes is not None:
+        balances = np.array([candidate.balance for candidate in candidates])
+        price += REBALANCED * 0.5 * np.abs(balances - classes).sum(axis=1)
+    if any(no_shift(candidate) for candidate in candidates):
+        price += STAY * (freedom > 0)
+    misfits = np.array([candidate.misfit for candidate in candidates])
+    whitened = np.array([candidate.rotation is not None for candidate in candidates])
+    price += UNLIKE * np.minimum(misfits, 1.0) + BLOWN_UP * (whitened & (misfits > NOTHING_FITS))
+    credit: Vector = gain - price
+    turned = np.array([candidate.unbound for candidate in candidates])
+    if turned.any() and not turned.all():
+        rival = misfits[np.where(turned, -np.inf, credit).argmax()]
+        credit -= turned * (TURNED * (unbound > 0))
+        credit -= FALLEN * (turned & (misfits > min(FITS, rival - unbound)))
     return credit
+
+
+def no_shift(candidate: Candidate) -> bool:
+    """Whether rows left as they are lie among the source's own and are as clear to predict."""
+    return bool(
+        candidate.kind == NO_ADAPTATION
+        and candidate.outside <= OUTSIDE
+        and candidate.discord <= WIDER * candidate.own_discord + MORE
+    )
 
 
 def weigh(candidates: Sequence[Candidate], credit: Vector) -> list[Candidate]:

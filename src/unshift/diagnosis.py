@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .choice import NO_ADAPTATION, Candidate, nothing_fits
-from .domain import ROWS_PER_DIMENSION
+from .choice import NO_ADAPTATION, Candidate, no_shift, nothing_fits
+from .domain import ROWS_PER_DIMENSION, evenly
 from .evidence import Evidence
 from .mmd import ExactMMD
-from .space import SharedSpace
+from .residual import Residual, residual_test
+from .space import SharedSpace, within_sight
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -25,10 +27,13 @@ NOT_AFFINE = "not an affine shift"
 
 # Candidates whose views of the target differ by less than this share are one answer.
 DIFFERENT = 0.05
-# Belief (nats) that the best needs over another to count as told from it: odds of 20 to 1.
-UNDECIDED = 3.0
+# Belief (nats) that the best needs over another to count as told from it: odds of 20 to 1 over one
+# that sees this share of the target otherwise, in proportion less where less hangs on it.
+UNDECIDED, MUCH = 3.0, 0.3
 # Nats a row and dimension by which an adapted target may fit worse than the source itself.
 MISFIT = 0.25
+# Rows a side and leading dimensions, at most, in which the residual is tested, and its level.
+TESTED_ROWS, TESTED_DIMENSIONS, LEVEL = 750, 8, 0.01
 # Share of rows in classes that gained weight, above which the balance is said to differ.
 UNBALANCED = 0.15
 
@@ -65,6 +70,42 @@ def chance_level(space: SharedSpace) -> float:
     return float((1.0 / m + 1.0 / n) * max(0.0, 1.0 - mean_kernel))
 
 
+def with_residual(candidate: Candidate, evidence: Evidence) -> Candidate:
+    """The candidate with the test of what it leaves, unless that is known."""
+    if candidate.residual:
+        return candidate
+    return replace(candidate, residual=astuple(_residual(candidate, evidence)))
+
+
+def _residual(candidate: Candidate, evidence: Evidence) -> Residual:
+    """The test of what the candidate leaves, in the leading dimensions of the source's space."""
+    mixtures, target = evidence.mixtures, evidence.space.domains[1].sampled()
+    if candidate.rotation is None:
+        q = min(TESTED_DIMENSIONS, mixtures.most)
+        whitener = mixtures.whitening.whitener(q)
+        source, placed = whitener(mixtures.rows), whitener(candidate.target_to_source.plain(target))
+    else:
+        q = min(TESTED_DIMENSIONS, candidate.rotation.shape[0])
+        source = candidate.source.plain(mixtures.rows)[:, :q]
+        placed = candidate.target.plain(target)[:, :q]
+    sigma = float(np.sqrt(q))  # whitened rows are about √(2q) apart
+    rows, labels = np.arange(source.shape[0]), mixtures.labels
+    if labels is not None and candidate.balance:
+        rows = _of_balance(labels, np.array(candidate.balance))
+    rows = evenly(rows, TESTED_ROWS)
+    X, Y = within_sight(source[rows], sigma), within_sight(evenly(placed, TESTED_ROWS), sigma)
+    classes = None if labels is None else labels[rows]
+    return residual_test(X, Y, classes, sigma, evidence.seed)
+
+
+def _of_balance(labels: npt.NDArray[Any], balance: Vector) -> npt.NDArray[np.intp]:
+    """As many rows (k,) as there are that hold the classes in these proportions (c,)."""
+    codes, counts = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+    kept = np.minimum(counts, np.floor(balance * np.min(counts / np.maximum(balance, 1e-9))))
+    places = [np.flatnonzero(codes == code)[: int(k)] for code, k in enumerate(kept)]
+    return np.sort(np.concatenate(places))
+
+
 def standard_error(candidate: Candidate, space: SharedSpace) -> float:
     """Standard error of the candidate's MMD², from the samples on which it was measured."""
     placed = space.placed(candidate.target_to_source)
@@ -87,11 +128,15 @@ def diagnose(
     best, p, whitenings = candidates[0], space.p, space.whitenings
     rows = min(domain.effective for domain in space.domains)
     rivals = _rivals(candidates, credit, apart)
+    residual = Residual(*best.residual)
     numbers = {
         "mmd2": best.mmd2,
         "mmd2_error": standard_error(best, space),
         "mmd2_by_chance": evidence.chance,
         "misfit": best.misfit,
+        "residual_mmd2": residual.mmd2,
+        "residual_z": residual.z,
+        "residual_p": residual.p,
         "components": float(p),
         "rank_source": float(whitenings[0].rank),
         "rank_target": float(whitenings[1].rank),
@@ -103,6 +148,8 @@ def diagnose(
         "disagreement": float(max((apart[i] for i in rivals), default=0.0)),
         "labels": float(best.n_labelled),
     }
+    if np.isfinite(best.discord):
+        numbers["discord"] = best.discord
     if np.isfinite(expected):
         numbers["expected_accuracy"] = expected
     none = next((c for c in candidates if c.kind == NO_ADAPTATION), None)
@@ -144,7 +191,7 @@ def _rivals(candidates: Sequence[Candidate], credit: Vector, apart: Vector) -> l
     return [
         i
         for i in range(1, len(candidates))
-        if apart[i] > DIFFERENT and belief[0] - belief[i] < UNDECIDED
+        if apart[i] > DIFFERENT and belief[0] - belief[i] < UNDECIDED * min(1.0, apart[i] / MUCH)
     ]
 
 
@@ -157,6 +204,11 @@ def _verdict(
             f"The smaller domain has {rows:.0f} rows for {p} dimensions; below "
             f"{ROWS_PER_DIMENSION} rows a dimension whitened rows look alike under any rotation. "
             "Lower n_components, or add rows."
+        )
+    if no_shift(best):
+        return NOT_NEEDED, (
+            "The target's rows lie among the source's as they are, and predictors that were "
+            "trained on the source agree on them as on its own."
         )
     if rivals and not nothing_fits(candidates):
         kinds = ", ".join(dict.fromkeys(candidates[i].kind for i in rivals))
@@ -192,6 +244,7 @@ def _remarks(
         ),
         "Residual MMD² {:.3g} ± {:.2g}; two samples of one distribution would give {:.3g} on "
         "average.".format(numbers["mmd2"], numbers["mmd2_error"], numbers["mmd2_by_chance"]),
+        _of_residual(numbers["residual_p"]),
     ]
     for domain, name in zip(space.domains, ("source", "target"), strict=True):
         if domain.tamed:
@@ -203,3 +256,16 @@ def _remarks(
                 "few rows a column."
             )
     return remarks
+
+
+def _of_residual(p: float) -> str:
+    if p > LEVEL:
+        return (
+            f"What the map leaves is what sampling would leave of an affine shift (p = {p:.2g}, a "
+            "test that allows for the map having been fitted)."
+        )
+    return (
+        f"What the map leaves is more than sampling would leave of an affine shift (p = {p:.2g}, "
+        "a test that allows for the map having been fitted): the shift is not only affine, or "
+        "this is not its map."
+    )

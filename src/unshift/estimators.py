@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._checks import check_weights
 from .aligned import Aligned
+from .choice import BLEND
 from .labels import Labels
 from .predictors import default_estimator, fit_estimator
 from .stacked import read_truth, target_rows
@@ -105,7 +106,8 @@ outliers, n_starts, n_jobs, random_state
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """``shared0``, ``shared1``, ...; the source's own names where nothing is adapted."""
         check_is_fitted(self)
-        if self.alignment_.rotation is None:
+        first = self.alignment_.candidates[0]
+        if first.rotation is None and first.kind != BLEND:
             return OneToOneFeatureMixin.get_feature_names_out(self, input_features)  # type: ignore[no-any-return]
         width = self.alignment_.source.width_out
         return np.array([f"shared{i}" for i in range(width)], dtype=object)

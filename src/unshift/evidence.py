@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .affine import AffineMap
-from .choice import ANCHOR, NO_ADAPTATION, SCORE_UNIT, UNBOUND, Candidate, scores
+from .balance import balanced_strengths
+from .choice import (
+    ANCHOR,
+    BLEND,
+    NO_ADAPTATION,
+    SCORE_UNIT,
+    UNBOUND,
+    Candidate,
+    concord_scores,
+    misfit_scores,
+)
 from .contrast import kernel_means, standard_errors_apart, whitened_functions
 from .domain import ROWS_PER_DIMENSION, Domain, draw_rows, evenly, feature_anchor
 from .joint import refine_jointly
@@ -19,7 +30,7 @@ from .mixture import SourceMixture, fit_mixture
 from .mmd import ExactMMD
 from .search import Found
 from .space import SharedSpace, within_sight
-from .strengths import strengths
+from .strengths import Strength, strengths
 
 Vector = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.float64]
@@ -31,6 +42,11 @@ MIXTURE_DIMENSIONS = 15
 NORMAL_LIKELIHOOD = -0.5 * float(np.log(2.0 * np.pi * np.e))
 # Nats a row and dimension below which target rows fit without any map.
 FITS_AS_IT_IS = 0.1
+# Sampling error of a difference in concord, in deviations of a row.
+CONCORD_ERROR = 0.25
+# Share of belief in one rotation from which on it is taken alone; else, in nats, what the mean of
+# all is ahead of the best of them.
+SURE, BLEND_LEAD = 0.95, 0.5
 # Rows a side, at most, on which candidates are compared with each other.
 COMPARED = 2000
 # A joint refinement starts from this many of the best rotations.
@@ -77,6 +93,14 @@ class Evidence:
         labels = self.trained.labels
         few = np.unique(labels).size <= labels.size // ROWS_PER_DIMENSION
         return labels if few else None
+
+    @cached_property
+    def mixtures(self) -> Mixtures:
+        """Mixtures of the source's rows, by dimension."""
+        labels = self.class_labels()
+        if labels is None or self.trained is None:
+            return Mixtures(self.space, self.space.domains[0].sampled(), None, self.seed)
+        return Mixtures(self.space, self.trained.rows.astype(np.float64), labels, self.seed)
 
     def class_means(self) -> tuple[Matrix, Matrix] | None:
         """Whitened means (k, p) of the classes that have labelled target rows, in both domains."""
@@ -137,11 +161,12 @@ def jointly_refined(
     return [*refined, *found]
 
 
-def candidates_of(space: SharedSpace, found: Sequence[Found], choice: str) -> list[Candidate]:
+def candidates_of(evidence: Evidence, found: Sequence[Found]) -> list[Candidate]:
     """Candidates of the rotations found and, where columns correspond, maps of every strength.
 
     ``choice="paper"`` has the rotations and 'no adaptation' only.
     """
+    space = evidence.space
     source, back = space.to_shared(0), space.to_source()
     candidates = []
     for f in found:
@@ -169,8 +194,10 @@ def candidates_of(space: SharedSpace, found: Sequence[Found], choice: str) -> li
     ]
     none = no_adaptation(space)
     fixed = [none]
-    if choice != "paper":
-        fixed += [*_strengths(space, none.source), *_anchors(space)]
+    if evidence.choice != "paper":
+        matched = strengths(space.domains[0].moments, space.domains[1].moments)
+        fixed += _of_strengths(space, none.source, [*matched, *_balanced(evidence)])
+        fixed += _anchors(space)
     for candidate in fixed:
         placed = space.placed(candidate.target_to_source)
         moved.append(
@@ -196,15 +223,32 @@ def no_adaptation(space: SharedSpace) -> Candidate:
     return Candidate(NO_ADAPTATION, keep, same, same, None, 0.0)
 
 
-def _strengths(space: SharedSpace, keep: AffineMap) -> list[Candidate]:
+def _of_strengths(
+    space: SharedSpace, keep: AffineMap, found: Sequence[Strength]
+) -> list[Candidate]:
     """Maps that bring target features to source features, on which the source stays as it is."""
     candidates = []
-    for strength in strengths(*(domain.moments for domain in space.domains)):
+    for strength in found:
         map_ = strength.map.renamed(space.domains[1].names, space.domains[0].names)
         candidates.append(
             Candidate(strength.kind, keep, map_, map_, None, 0.0, freedom=strength.freedom)
         )
     return candidates
+
+
+def _balanced(evidence: Evidence) -> list[Strength]:
+    """The same maps with the balance of the classes taken out; none without classes."""
+    mixtures, space = evidence.mixtures, evidence.space
+    if mixtures.labels is None:
+        return []
+    return balanced_strengths(
+        mixtures.rows,
+        mixtures.labels,
+        space.domains[1].moments,
+        evenly(space.domains[1].sampled(), COMPARED),
+        mixtures.of(mixtures.most),
+        space.whitenings[0].whitener(mixtures.most),
+    )
 
 
 def _anchors(space: SharedSpace) -> list[Candidate]:
@@ -233,15 +277,11 @@ def with_misfits(candidates: Sequence[Candidate], evidence: Evidence) -> list[Ca
     Measured in the leading dimensions of the source's whitened space, at most MIXTURE_DIMENSIONS
     and a tenth of the rows. A candidate with fewer components is measured in those it has.
     """
-    space = evidence.space
-    labels = evidence.class_labels()
-    mixtures: dict[int, SourceMixture] = {}
-    measured = []
-    trained = evidence.trained if labels is not None else None
-    source = space.domains[0].sampled() if trained is None else trained.rows.astype(np.float64)
-    most = min(MIXTURE_DIMENSIONS, space.whitenings[0].rank, max(1, source.shape[0] // 10))
+    space, mixtures = evidence.space, evidence.mixtures
+    most = mixtures.most
     target = space.domains[1].sampled()
-    full = _mixture(mixtures, most, space, source, labels, evidence.seed)
+    full = mixtures.of(most)
+    measured = []
     for candidate in candidates:
         if candidate.rotation is None:
             q = most
@@ -250,28 +290,34 @@ def with_misfits(candidates: Sequence[Candidate], evidence: Evidence) -> list[Ca
         else:
             q = min(most, candidate.rotation.shape[0])
             placed = np.asarray(candidate.target.plain(target)[:, :q], dtype=np.float64)
-        mixture = _mixture(mixtures, q, space, source, labels, evidence.seed)
-        misfit, balance = mixture.misfit(placed)
+        mixture = mixtures.of(q)
+        fit = mixture.misfit(placed)
         # Dimensions that a candidate leaves out count as noise: it pays for what they told.
         forgone = full.own - mixture.own - (most - q) * NORMAL_LIKELIHOOD
-        misfit = (misfit * q + forgone) / most
-        shares = () if labels is None else tuple(balance.tolist())
-        measured.append(replace(candidate, misfit=misfit, balance=shares))
+        misfit = (fit.misfit * q + forgone) / most
+        shares = () if mixtures.labels is None else tuple(fit.balance.tolist())
+        measured.append(replace(candidate, misfit=misfit, balance=shares, outside=fit.outside))
     return measured
 
 
-def _mixture(
-    known: dict[int, SourceMixture],
-    q: int,
-    space: SharedSpace,
-    source: Matrix,
-    labels: Array | None,
-    seed: int,
-) -> SourceMixture:
-    """The mixture of source rows (n, d) in their q leading dimensions, fitted once."""
-    if q not in known:
-        known[q] = fit_mixture(space.whitenings[0].whitener(q)(source), labels, seed)
-    return known[q]
+class Mixtures:
+    """The source's mixture in its q leading whitened dimensions, fitted once for each q asked for.
+
+    ``most`` is the largest q: MIXTURE_DIMENSIONS at most, and a tenth of the rows.
+    """
+
+    def __init__(self, space: SharedSpace, rows: Matrix, labels: Array | None, seed: int) -> None:
+        self.whitening = space.whitenings[0]
+        self.rows, self.labels, self.seed = rows, labels, seed
+        self.most = min(MIXTURE_DIMENSIONS, self.whitening.rank, max(1, rows.shape[0] // 10))
+        self._known: dict[int, SourceMixture] = {}
+
+    def of(self, q: int) -> SourceMixture:
+        """The mixture in q dimensions."""
+        if q not in self._known:
+            Z = self.whitening.whitener(q)(self.rows)
+            self._known[q] = fit_mixture(Z, self.labels, self.seed)
+        return self._known[q]
 
 
 def search_needed(evidence: Evidence) -> bool:
@@ -288,24 +334,57 @@ def credit_of(
 ) -> Vector:
     """Credit of each candidate without labels (c,), in nats of belief.
 
-    By the score of its misfit where columns correspond and maps of every strength compete; one
-    unit is SCORE_UNIT, or the score's own sampling error where rows are few. Where only rotations
-    compete, all equally free, by MMD²: ``z²/2`` for ``z`` standard errors above the lowest.
+    Where columns correspond and maps of every strength compete, by the concord of predictors, or
+    by misfit where the source has no labels; one unit is SCORE_UNIT, or the score's own sampling
+    error where rows are few. Where only rotations compete, all equally free, by MMD²: ``z²/2``
+    for ``z`` standard errors above the lowest.
     """
     space = evidence.space
     if space.correspond[1]:
         n = float(space.samples[1].shape[0])
-        q = min(MIXTURE_DIMENSIONS, space.whitenings[0].rank)
-        credit: Vector = scores(candidates, n, unbound) / max(SCORE_UNIT, 1.0 / np.sqrt(n * q))
+        if all(np.isfinite(candidate.discord) for candidate in candidates):
+            mixtures = evidence.mixtures
+            classes = None if mixtures.labels is None else mixtures.of(mixtures.most).balance
+            scores = concord_scores(candidates, n, evidence.task, classes, unbound)
+            unit = max(SCORE_UNIT, CONCORD_ERROR / np.sqrt(n))
+        else:
+            q = min(MIXTURE_DIMENSIONS, space.whitenings[0].rank)
+            scores = misfit_scores(candidates, n, unbound)
+            unit = max(SCORE_UNIT, 1.0 / np.sqrt(n * q))
+        credit: Vector = scores / unit
         return credit
     source, target = (evenly(sample, COMPARED) for sample in space.samples)
-    means = [
-        kernel_means(source, target @ c.rotation.T, space.sigma)
-        for c in candidates
-        if c.rotation is not None
-    ]
-    best = int(np.argmin([candidate.mmd2 for candidate in candidates]))
+    turned = [i for i, candidate in enumerate(candidates) if candidate.rotation is not None]
+    means = {
+        i: kernel_means(source, target @ candidates[i].rotation.T, space.sigma)  # type: ignore[union-attr]
+        for i in turned
+    }
+    best = min(turned, key=lambda i: candidates[i].mmd2)
     fixed = (whitened_functions(source), whitened_functions(target))
-    z = np.array([standard_errors_apart(means[best], other, fixed) for other in means])
-    behind: Vector = -0.5 * z**2
+    behind: Vector = np.full(len(candidates), BLEND_LEAD)
+    for i in turned:
+        behind[i] = -0.5 * standard_errors_apart(means[best], means[i], fixed) ** 2
     return behind
+
+
+def with_blend(candidates: list[Candidate], evidence: Evidence) -> list[Candidate]:
+    """Rotations with their mean by belief, where numbers are asked for and no rotation is sure.
+
+    ``z -> z Σ w_c R_cᵀ``: a linear predictor then says the mean of what it says under each, and
+    where they contradict each other that is close to the source's mean. Of all predictions this one
+    has the least expected squared error; a single rotation can do far worse than none. That none of
+    those found is right counts like the best of them, and says the source's mean.
+    """
+    if evidence.space.correspond[1] or evidence.task != "regression" or evidence.choice == "paper":
+        return candidates
+    belief = np.exp(credit_of(candidates, evidence))
+    weights = belief / (belief.sum() + belief.max())
+    if weights.max() > SURE * weights.sum():
+        return candidates
+    first, space = candidates[0], evidence.space
+    mean = sum(w * c.rotation for w, c in zip(weights, candidates, strict=True))
+    target = space.to_shared(1, np.asarray(mean))
+    map_ = target.then(space.to_source())
+    mmd2 = ExactMMD(space.samples[0], space.placed(map_), space.sigma).value(np.eye(space.p))
+    blend = replace(first, kind=BLEND, target=target, target_to_source=map_, rotation=None)
+    return [*candidates, replace(blend, mmd2=mmd2, starts=1)]

@@ -8,8 +8,8 @@ balance is not mistaken for a shift of the features. Without labels, clusters st
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +24,19 @@ FREEDOM = 5.0
 COMPONENTS, ROWS_PER_COMPONENT = 3, 8
 # Clusters that stand in for classes where there are no labels.
 CLUSTERS = 8
+# Share of the source's rows that lie below the mixture's edge, and rows from which on it matters
+# no more whether the mixture was fitted to them.
+FEW, ROWS_WITHOUT_HALVES = 0.05, 1500
 # Rows that the source's own proportions count for when the target's are estimated.
 PRIOR_ROWS = 5.0
+
+
+class Fit(NamedTuple):
+    """``misfit`` in nats, the rows' own ``balance`` (c,), and the share of them ``outside``."""
+
+    misfit: float
+    balance: Vector
+    outside: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +45,8 @@ class SourceMixture:
 
     ``means`` (k, q), ``factors`` (k, q, q) lower triangular, ``owners`` (k,) the class of each
     component, ``shares`` (k,) its weight within the class, ``balance`` (c,) the source's class
-    proportions, ``own`` the mean log-likelihood of the source's rows, the mark to compare with.
+    proportions, ``own`` the mean log-likelihood of the source's rows, the mark to compare with, and
+    ``edge`` the one below which few of them lie.
     """
 
     means: Matrix
@@ -43,6 +55,7 @@ class SourceMixture:
     shares: Vector
     balance: Vector
     own: float
+    edge: float = -np.inf
 
     def log_densities(self, Z: Matrix) -> Matrix:
         """``log p(z | class)`` of rows (n, q) for each class (n, c)."""
@@ -58,6 +71,11 @@ class SourceMixture:
             log = log - 0.5 * (FREEDOM + q) * np.log1p(squared / FREEDOM)
             densities[:, owner] = np.logaddexp(densities[:, owner], log)
         return densities
+
+    def likelihood(self, Z: Matrix) -> Vector:
+        """``log p(z)`` of rows (n, q) at the source's own balance (n,)."""
+        total: Vector = logsumexp(self.log_densities(Z) + np.log(self.balance), axis=1)
+        return total
 
     def proportions(self, densities: Matrix, rounds: int = 50) -> Vector:
         """Class proportions (c,) of rows with these densities, by expectation and maximisation.
@@ -76,8 +94,8 @@ class SourceMixture:
                 break
         return balance
 
-    def misfit(self, Z: Matrix) -> tuple[float, Vector]:
-        """How much less the mixture likes these rows than the source's own, and their balance (c,).
+    def misfit(self, Z: Matrix) -> Fit:
+        """How much less the mixture likes these rows than the source's own.
 
         Nats a row and dimension, under the rows' best proportions:
         ``(own − mean log p(z) − ½ log det Cov(z)) / q``. The determinant takes out the gain in
@@ -86,8 +104,9 @@ class SourceMixture:
         q = Z.shape[1]
         densities = self.log_densities(Z)
         balance = self.proportions(densities)
-        likelihood = float(logsumexp(densities + np.log(balance), axis=1).mean())
-        return (self.own - likelihood - half_log_volume(Z)) / q, balance
+        likelihood = logsumexp(densities + np.log(balance), axis=1)
+        misfit = (self.own - float(likelihood.mean()) - half_log_volume(Z)) / q
+        return Fit(misfit, balance, float(np.mean(likelihood < self.edge)))
 
 
 def half_log_volume(Z: Matrix) -> float:
@@ -97,7 +116,25 @@ def half_log_volume(Z: Matrix) -> float:
 
 
 def fit_mixture(Z: Matrix, labels: npt.NDArray[Any] | None, seed: int) -> SourceMixture:
-    """The mixture of whitened source rows (n, q) with class labels (n,), or of clusters without."""
+    """The mixture of whitened source rows (n, q) with class labels (n,), or of clusters without.
+
+    Where rows are few its edge is that of rows that it was not fitted to, half and half.
+    """
+    mixture = _fitted(Z, labels, seed)
+    likelihood = mixture.likelihood(Z)
+    own = float(likelihood.mean()) + half_log_volume(Z)
+    n = Z.shape[0]
+    if 4 * ROWS_PER_COMPONENT <= n <= ROWS_WITHOUT_HALVES:
+        halves = np.random.default_rng(seed).permutation(n) % 2
+        for half in (0, 1):
+            rest, part = halves != half, halves == half
+            other = _fitted(Z[rest], None if labels is None else labels[rest], seed)
+            likelihood[part] = other.likelihood(Z[part])
+    return replace(mixture, own=own, edge=float(np.quantile(likelihood, FEW)))
+
+
+def _fitted(Z: Matrix, labels: npt.NDArray[Any] | None, seed: int) -> SourceMixture:
+    """The mixture of rows (n, q), without what it makes of them."""
     n, q = Z.shape
     if labels is None:
         codes = _clusters(Z, min(CLUSTERS, max(1, n // (ROWS_PER_COMPONENT * q))), seed)
@@ -114,7 +151,7 @@ def fit_mixture(Z: Matrix, labels: npt.NDArray[Any] | None, seed: int) -> Source
             groups.append(rows[parts == part])
     sizes = np.array([group.shape[0] for group in groups], dtype=np.float64)
     owned = np.array(owners)
-    mixture = SourceMixture(
+    return SourceMixture(
         np.stack([group.mean(axis=0) for group in groups]),
         _factors(groups),
         owned,
@@ -122,9 +159,6 @@ def fit_mixture(Z: Matrix, labels: npt.NDArray[Any] | None, seed: int) -> Source
         balance,
         0.0,
     )
-    likelihood = float(logsumexp(mixture.log_densities(Z) + np.log(balance), axis=1).mean())
-    own = likelihood + half_log_volume(Z)
-    return SourceMixture(mixture.means, mixture.factors, owned, mixture.shares, balance, own)
 
 
 def _factors(groups: list[Matrix]) -> npt.NDArray[np.float64]:

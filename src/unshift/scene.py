@@ -146,7 +146,8 @@ def places(
     if same_features:
         before = whiten.plain(target)
     else:
-        before = unturned(next(c for c in candidates if c.source is whiten)).plain(target)
+        turned = next(c for c in candidates if c.source is whiten and c.rotation is not None)
+        before = unturned(turned).plain(target)
     # composed first: through all source features, every row would cost the product of both widths
     after = [candidate.target_to_source.then(whiten).plain(target) for candidate in looked]
     return whiten.plain(source), before, after

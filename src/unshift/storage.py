@@ -33,7 +33,8 @@ PARTS = ("center", "matrix", "offset")
 MAPS = ("source", "target", "target_to_source")
 NUMBERS = (
     *("kind", "mmd2", "displacement", "starts", "error", "n_labelled"),
-    *("support", "freedom", "misfit", "weight", "balance"),
+    *("support", "freedom", "misfit", "weight", "balance", "discord", "information"),
+    *("own_discord", "own_error", "outside", "residual"),
 )
 
 
@@ -122,7 +123,7 @@ def pack_candidate(candidate: Candidate, key: str, arrays: Arrays) -> dict[str, 
 def unpack_candidate(fields: dict[str, Any], key: str, arrays: Arrays) -> Candidate:
     """The candidate that ``pack_candidate`` put under ``key``."""
     parts: dict[str, Any] = {name: fields[name] for name in NUMBERS}
-    parts["balance"] = tuple(parts["balance"])
+    parts |= {name: tuple(parts[name]) for name in ("balance", "residual")}
     parts |= {name: unpack_map(fields[name], f"{key}.{name}", arrays) for name in MAPS}
     return Candidate(**parts, rotation=arrays.get(f"{key}.rotation"))
 

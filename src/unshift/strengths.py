@@ -40,8 +40,8 @@ class Strength:
     freedom: float
 
 
-def strengths(source: Moments, target: Moments) -> list[Strength]:
-    """The maps that these two domains' moments support, weakest first."""
+def strengths(source: Moments, target: Moments, only: str | None = None) -> list[Strength]:
+    """The maps that these two domains' moments support, weakest first; or the one of a kind."""
     d = source.width
     here, there = target.center, source.center
     eye, ones = np.eye(d), np.ones(d)
@@ -57,14 +57,18 @@ def strengths(source: Moments, target: Moments) -> list[Strength]:
         ratio = np.where(moving, deviations[0] / deviations[1], ones)
     found.append(Strength(LOCATION_SCALE, AffineMap(here, np.diag(ratio), there), 2.0))
     comparable = bool((np.abs(np.log(ratio)) < np.log(COMPARABLE)).all())
+    whole = {CORAL: _coral, TRANSPORT: _transport}
+    if only is not None and only not in whole:
+        return [strength for strength in found if strength.kind == only]
     if min(source.count, target.count) >= ROWS_PER_COLUMN * d and d > 1 and comparable:
         freedom = 1.0 + 0.5 * (d + 1)
         unit = np.where(deviations[0] > 0, deviations[0], 1.0)
         A, B = (_covariance(stats, unit) + RIDGE * eye for stats in (source, target))
-        for kind, matrix in ((CORAL, _coral(A, B)), (TRANSPORT, _transport(A, B))):
-            scaled = matrix / unit[:, None] * unit
-            found.append(Strength(kind, AffineMap(here, scaled, there), freedom))
-    return found
+        for kind, match in whole.items():
+            if only in (None, kind):
+                scaled = match(A, B) / unit[:, None] * unit
+                found.append(Strength(kind, AffineMap(here, scaled, there), freedom))
+    return [strength for strength in found if only in (None, strength.kind)]
 
 
 def _deviations(stats: Moments) -> Vector:
