@@ -253,6 +253,10 @@ def test_other_files_are_in_the_way_unless_forced_and_stay(
     assert "holds other files (thesis.tex)" in capsys.readouterr().err
     assert fit_in(here, "source.csv", "target.csv", "--force", out=str(tmp_path)) == 0
     assert names(tmp_path) == [*OURS, "thesis.tex"]
+    (tmp_path / "new.partial").mkdir()
+    (tmp_path / "new.partial/notes").write_text("mine")
+    assert fit_in(here, "source.csv", "target.csv", out=str(tmp_path / "new")) == 2
+    assert "new.partial holds other files (notes): move it away" in capsys.readouterr().err
     assert fit_in(here, "source.csv", "target.csv", out=str(tmp_path / "thesis.tex")) == 3
     assert "is a file: --out names a folder" in capsys.readouterr().err
 

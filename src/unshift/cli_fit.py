@@ -181,6 +181,11 @@ def _asked(arguments: argparse.Namespace) -> Asked:
     )
 
 
+def _wrapped(paragraph: str) -> str:
+    """Lines of at most 88 characters; a path stays in one piece, to be copied."""
+    return textwrap.fill(paragraph, 88, break_on_hyphens=False, break_long_words=False)
+
+
 def _fit(arguments: argparse.Namespace) -> None:
     if arguments.source == arguments.target == "-":
         raise ValueError("Only one of SOURCE and TARGET can be standard input.")
@@ -200,4 +205,4 @@ def _fit(arguments: argparse.Namespace) -> None:
     told = metrics(shown) | {"folder": str(out), "files": files}
     paragraphs = answers.answer(shown, arguments.command_line, str(out))
     paragraphs.append(f"Written to {out}: {', '.join(files)}.")
-    answer(arguments, told, "\n\n".join(textwrap.fill(p, 88) for p in paragraphs))
+    answer(arguments, told, "\n\n".join(map(_wrapped, paragraphs)))

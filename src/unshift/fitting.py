@@ -38,6 +38,8 @@ KEPT_LABELLED = 4096
 MOST_ENTRIES = 20_000_000
 FILES = ("model.unshift", "metrics.json", "report.html")
 PREDICTIONS = ("predictions.csv", "predictions.parquet")
+# Endings of what is being written.
+UNFINISHED = (".partial", ".partial.json", ".partial.json.new")
 # What of a fit's dictionary only its report needs.
 DRAWN = ("picture", "panels", "changes", "descents")
 
@@ -315,7 +317,11 @@ def whole_folder(out: Path, force: bool) -> Iterator[Path]:
             f"{out} holds other files ({listed(others, 3)}): name another folder for --out, or add "
             "--force, which replaces earlier results there and leaves the others alone."
         )
-    partial, older = (out.with_name(f"{out.resolve().name}.{end}") for end in ("partial", "older"))
+    name = out.resolve().name
+    partial = out.resolve().with_name(f"{name}.partial")
+    in_the_way = foreign(partial)
+    if in_the_way:
+        raise ValueError(f"{partial} holds other files ({listed(in_the_way, 3)}): move it away.")
     with writing(out):
         _remove(partial)
         partial.mkdir(parents=True)
@@ -323,24 +329,36 @@ def whole_folder(out: Path, force: bool) -> Iterator[Path]:
         yield partial
         with writing(out):
             if others:
-                for name in (*FILES, *PREDICTIONS):
-                    (out / name).unlink(missing_ok=True)
+                for file in (*FILES, *PREDICTIONS):
+                    (out / file).unlink(missing_ok=True)
                 for path in partial.iterdir():
                     os.replace(path, out / path.name)
             else:
-                if out.exists():
-                    os.replace(out, older)
-                os.replace(partial, out)
+                _exchange(partial, out.resolve())
     finally:
         _remove(partial)
-        _remove(older)
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Put a folder in the place of another, which stays if that fails."""
+    if not old.exists():
+        os.replace(new, old)
+        return
+    older = old.with_name(f"{old.name}.{os.getpid()}.older")
+    os.replace(old, older)
+    try:
+        os.replace(new, old)
+    except OSError:
+        os.replace(older, old)
+        raise
+    _remove(older)
 
 
 def foreign(out: Path) -> list[str]:
     """Files of a folder that no fit wrote."""
     if out.exists() and not out.is_dir():
         raise CannotWriteError(f"{out} is a file: --out names a folder.")
-    ours = (*FILES, *PREDICTIONS)
+    ours = [f"{name}{end}" for name in (*FILES, *PREDICTIONS) for end in ("", *UNFINISHED)]
     return sorted(p.name for p in out.iterdir() if p.name not in ours) if out.is_dir() else []
 
 
