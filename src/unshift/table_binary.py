@@ -10,7 +10,7 @@ from ._extras import extra
 from .table_base import Batches, Table, arrow, batch_rows, naming, skipped, unique
 
 # Bytes that all columns together read ahead, and those of one column at least and at most.
-READ_AHEAD, LEAST, MOST = 1 << 26, 1 << 12, 1 << 20
+READ_AHEAD, LEAST, MOST = 1 << 24, 1 << 12, 1 << 20
 
 
 class ParquetTable(Table):
