@@ -19,9 +19,31 @@ GROUPS = (("p <= 5", (2, 3, 5)), ("p = 8, 12", (8, 12)), ("p = 20", (20,)))
 
 HEAD = """# The search
 
-How often the search finds a planted map, beside peers in the same run, and what it does on the
-paper's task. Made by `python -m bench --only planted --only paper_task`; data that do not ship are
-left out where they are not there.
+MMD² over O(p) has many local minima. How the search looks for the lowest, how often it finds a
+planted map, beside peers in the same run, and what it does on the paper's task. The tables are made
+by `python -m bench --only planted --only paper_task`; data that do not ship are left out where they
+are not there.
+
+## How it goes
+
+- **Starts** are of these kinds: rotations in closed form from invariants of the rows (what a row's
+  length and surroundings say of its coordinates is the same in both domains but for the rotation);
+  random ones in both components of O(p); the paper's +I and −I; the anchor where columns
+  correspond; the rotation of the class means where target labels are known. For p <= 2 both
+  components are scanned instead.
+- **Descents** are of the exact MMD² of up to 1,500 rows a domain, by Algorithm 1 with a line search
+  and the curvature of past steps. In the same time they lead further than descents of the spectral
+  form (*restarts* below): a block of the kernel costs less than the frequencies that many
+  dimensions ask for.
+- **Moves** lead from the best minimum of a round to others that a descent does not reach:
+  reflections of one direction or two, and turns among the directions that predict each other least.
+- **Effort**: a round draws four starts and some random ones, and looks at no other round. The
+  search is sure, and stops, when three starts have met at the best minimum, at once or by moves;
+  every `Found.starts` says how many did. `n_starts` asks for a number of starts instead, 0 for the
+  given ones alone. A callback is told of the progress, and an interrupt keeps the best so far.
+- **At the end** the best minima are polished on all rows that the search was given.
+- **Workers** are joblib's: threads, or whatever `joblib.parallel_config` names; the bits are the
+  same.
 
 """
 

@@ -18,14 +18,17 @@ from .stiefel import Minimum, ValueAndGradient, minimize
 
 Matrix = npt.NDArray[np.float64]
 
-# The length of a descent's first trial step, over ten, and where it stops
-STEP, TOLERANCE = 0.05, 1e-3
+# The length of a descent's first trial step, over ten, and where it stops. A step that is short
+# leads to the nearest minimum.
+STEP, SHORT_STEP, TOLERANCE = 0.05, 0.003, 1e-3
 
 
-def descend(objective: ValueAndGradient, R: Matrix, max_iter: int) -> list[Minimum]:
+def descend(
+    objective: ValueAndGradient, R: Matrix, max_iter: int, step: float = STEP
+) -> list[Minimum]:
     """Algorithm 1 from each of the rotations (B, p, p)."""
     with one_thread():
-        return [minimize(objective, r, step=STEP, max_iter=max_iter, tol=TOLERANCE) for r in R]
+        return [minimize(objective, r, step=step, max_iter=max_iter, tol=TOLERANCE) for r in R]
 
 
 def alone(task: Callable[..., Matrix], *given: object) -> Matrix:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from joblib import Parallel, delayed
 
 from . import stiefel
-from .descent import alone, descend
+from .descent import SHORT_STEP, STEP, alone, descend
 from .invariants import Invariants, reflections, turns
 from .mmd import ExactMMD
 from .stiefel import ValueAndGradient
@@ -101,6 +101,10 @@ class Minima:
         self.drawn += count
         self.descend(kinds, np.concatenate([np.stack(proposed), random]))
         self._move(first)
+
+    def descend_given(self, kinds: Sequence[str], R: Matrix) -> None:
+        """Add the minima nearest to starts (B, p, p) that mean something where they are."""
+        self.add(kinds, *self._through(self.objective, R, DESCENT_STEPS, SHORT_STEP))
 
     def descend(self, kinds: Sequence[str], R: Matrix, root: int | None = None) -> None:
         """Add the minima that the starts (B, p, p) lead to, of ``root`` where they come from it."""
@@ -198,10 +202,10 @@ class Minima:
         return tuple(found)
 
     def _through(
-        self, objective: ValueAndGradient, R: Matrix, max_iter: int
+        self, objective: ValueAndGradient, R: Matrix, max_iter: int, step: float = STEP
     ) -> tuple[Matrix, Vector]:
         blocks = [R[at : at + PER_TASK] for at in range(0, len(R), PER_TASK)]
-        done = self.parallel(delayed(descend)(objective, block, max_iter) for block in blocks)
+        done = self.parallel(delayed(descend)(objective, block, max_iter, step) for block in blocks)
         minima = [minimum for task in done for minimum in task]
         self.evaluations += sum(minimum.evaluations for minimum in minima)
         return np.stack([m.point for m in minima]), np.array([m.value for m in minima])

@@ -88,7 +88,7 @@ def search(
             reported += len(scanned)
             if callback is not None:
                 callback("starts", 1, 1)
-        minima.descend(list(given), np.stack(list(given.values())))
+        minima.descend_given(list(given), np.stack(list(given.values())))
         try:
             if p > 2:
                 status = _draw_rounds(minima, n_starts, callback)
