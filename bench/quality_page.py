@@ -33,10 +33,12 @@ Every method has the same estimator on top: logistic regression on standardised 
 regression for numbers. A score is the balanced accuracy × 100 over the classes that the source
 knows; for numbers 100 R², not below −100. `none` does without adaptation; where columns do not
 correspond it is the source's commonest class or its mean, and fixed strategies, none of which
-applies there, stand at it. So does a method that failed or was too large on a problem. `unshift`
-is the default of `unshift.align` with source labels only. `unshift, 10 labels` is the same
-alignment after `update` with the labels of ten random target rows (at most a third of them), on
-which no method is scored.
+applies there, stand at it. So does a method that failed or was too large on a problem. ADAPT is
+left out: its linear maps (CORAL, TCA, subspace alignment) are here, and it needs tensorflow.
+
+`unshift` is the default of `unshift.align` with source labels only. `unshift, 10 labels` is the
+same alignment after `update` with the labels of ten random target rows (at most a third of them),
+on which no method is scored.
 
 Families count the same, and within a family its problems. *Harmed* is the share of problems on
 which a method does worse than `none` by more than 2 or 5 points, *regret* how far it is from the

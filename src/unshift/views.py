@@ -112,21 +112,17 @@ class Views:
             )
         return replace(self, candidates=tuple(found))
 
-    def apart(self, seen: Array, i: int = 0) -> Vector:
-        """How much each view (c, n) differs from the i-th (c,).
+    def apart(self, seen: Array) -> Vector:
+        """How much each view (c, n) differs from the first (c,).
 
         The share of rows classed otherwise; for numbers the squared difference over the spread.
         """
         if self.task == "classification":
-            shares: Vector = np.mean(seen != seen[i], axis=1)
+            shares: Vector = np.mean(seen != seen[0], axis=1)
             return shares
-        spread = float(np.var(seen[i])) or 1.0
-        gaps: Vector = np.mean((seen - seen[i]) ** 2, axis=1) / spread
+        spread = float(np.var(seen[0])) or 1.0
+        gaps: Vector = np.mean((seen - seen[0]) ** 2, axis=1) / spread
         return np.minimum(1.0, gaps)
-
-    def agreement(self, seen: Array) -> Matrix:
-        """How far each two views (c, n) agree (c, c)."""
-        return 1.0 - np.stack([self.apart(seen, i) for i in range(len(seen))])
 
     def expected_accuracy(self, apart: Vector) -> float:
         """Share of target rows that the first candidate should get right; NaN for numbers.
@@ -135,9 +131,9 @@ class Views:
         source's own, times how far the candidates that scores leave standing, by their weights,
         agree with it: predictions that hang on the map chosen are not to be trusted.
         """
-        if self.task != "classification":
-            return float("nan")
         first = self.candidates[0]
+        if self.task != "classification" or not np.isfinite(first.own_error):
+            return float("nan")
         right = 1.0 - first.own_error - max(0.0, first.discord - first.own_discord)
         weights = np.array([candidate.weight for candidate in self.candidates])
         weights = weights * (weights > weights.max() * np.exp(1e-9 - SCORE_CAP))
