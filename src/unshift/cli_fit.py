@@ -116,7 +116,7 @@ def _align_options(parser: Any) -> None:
         "--rows-kept",
         type=count,
         metavar="N",
-        help="rows of each file that search and predictor see, at most; default: 256 MB of them",
+        help="rows of each file that search and predictor see, at most; default: 128 MB of them",
     )
 
 

@@ -31,7 +31,7 @@ from .table_base import AS_IS, MemoryTable, Table, batch_rows, listed
 Array = npt.NDArray[Any]
 
 # Bytes of rows of each domain that are kept; of more, a random sample as large.
-KEPT_BYTES = 1 << 28
+KEPT_BYTES = 1 << 27
 # Labelled target rows that are kept beside the sample.
 KEPT_LABELLED = 4096
 # Entries of a map between target and source columns, at most: a dozen such maps are compared.
