@@ -53,6 +53,16 @@ def test_the_plain_loop_takes_the_same_steps_on_either_kernel():
     assert apart(plain, blocks) < 1e-3
 
 
+def test_means_of_neighbours_keep_the_mean_and_lose_little_of_the_spread():
+    rows = np.random.default_rng(0).standard_normal((4096, 2))
+    means = paper_task.condensed(rows, 8)
+    assert means.shape == (256, 2)
+    np.testing.assert_allclose(means.mean(axis=0), rows.mean(axis=0), atol=1e-12)
+    lost = np.var(rows, axis=0) - np.var(means, axis=0)
+    assert np.all(lost > 0)
+    assert np.all(lost < 0.05)
+
+
 def test_the_page_counts_runs_by_what_became_of_them(tmp_path):
     truth = problem()
     good = planted.judge(truth, "unshift", truth.true_minimum.point, 1.0)
