@@ -25,7 +25,7 @@ Setting = tuple[float, ...]
 TEXT = ("family", "variety", "problem", "kind")
 GRID = {
     "INFORMATION": (0.1, 0.2, 0.3),
-    "STEP": (0.005, 0.01, 0.03),
+    "STEP": (0.01, 0.02, 0.03),
     "STAY": (0.0, 0.1),
     "BLOWN_UP": (0.0, 0.1),
 }

@@ -31,7 +31,7 @@ SCORE_UNIT, SCORE_CAP = 0.02, 3.0
 # Nats a row and dimension of misfit above which nothing fits.
 NOTHING_FITS = 0.4
 # What information is worth beside concord; the price of any map, and that of the numbers it fits.
-INFORMATION, STEP, FITTED = 0.2, 0.01, 0.1
+INFORMATION, STEP, FITTED = 0.2, 0.02, 0.1
 # What a nat of misfit costs, up to one: no more than to tell apart what is as clear to predict.
 UNLIKE = 0.02
 # What another balance of the classes costs, a share of rows in other classes.

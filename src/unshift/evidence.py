@@ -47,6 +47,8 @@ CONCORD_ERROR = 0.25
 # Share of belief in one rotation from which on it is taken alone; else, in nats, what the mean of
 # all is ahead of the best of them.
 SURE, BLEND_LEAD = 0.95, 0.5
+# Share that rotations keep in it where rows are as few as can be.
+LEAST_ENOUGH = 0.1
 # Rows a side, at most, on which candidates are compared with each other.
 COMPARED = 2000
 # A joint refinement starts from this many of the best rotations.
@@ -373,14 +375,18 @@ def with_blend(candidates: list[Candidate], evidence: Evidence) -> list[Candidat
     ``z -> z Σ w_c R_cᵀ``: a linear predictor then says the mean of what it says under each, and
     where they contradict each other that is close to the source's mean. Of all predictions this one
     has the least expected squared error; a single rotation can do far worse than none. That none of
-    those found is right counts like the best of them, and says the source's mean.
+    those found is right counts like all of them, more the fewer rows a dimension there are, and
+    says the source's mean.
     """
     if evidence.space.correspond[1] or evidence.task != "regression" or evidence.choice == "paper":
         return candidates
     belief = np.exp(credit_of(candidates, evidence))
-    weights = belief / (belief.sum() + belief.max())
-    if weights.max() > SURE * weights.sum():
+    weights = belief / belief.sum()
+    if weights.max() > SURE:
         return candidates
+    rows = min(domain.effective for domain in evidence.space.domains)
+    enough = 1.0 - ROWS_PER_DIMENSION * evidence.space.p / rows
+    weights *= 0.5 * max(LEAST_ENOUGH, enough)
     first, space = candidates[0], evidence.space
     mean = sum(w * c.rotation for w, c in zip(weights, candidates, strict=True))
     target = space.to_shared(1, np.asarray(mean))
