@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import unshift
 from unshift.balance import BALANCED
-from unshift.choice import BLEND, NO_ADAPTATION, Candidate, concord_scores
+from unshift.choice import BLEND, NO_ADAPTATION, Candidate, concord_scores, judge, rank, weigh
 from unshift.contrast import kernel_means, standard_errors_apart, whitened_functions
 from unshift.mixture import FREEDOM, fit_mixture, half_log_volume
 from unshift.mmd import ExactMMD
@@ -355,6 +355,30 @@ def test_one_wrong_label_does_not_flip_a_clear_answer() -> None:
     few[0] = 1 - few[0]
     alignment = unshift.align(source, target, labels, few, random_state=0)
     assert alignment.candidates[0].kind == NO_ADAPTATION
+
+
+@pytest.mark.parametrize(
+    ("places", "labels", "first"),
+    [
+        ([3.0, -1.0], [1, 0], 1),  # both are right: what the score claims stands
+        ([0.5, 0.7], [1, 0], 0),  # told apart, and no better than rows left as they are
+        ([0.5, 0.7, 0.9], [1, 0, 0], 1),  # one label more is earned
+    ],
+)
+def test_adaptation_has_to_earn_itself_on_the_labels(
+    places: list[float], labels: list[int], first: int
+) -> None:
+    keep = unshift.AffineMap.identity(1)
+    left = unshift.AffineMap(np.array([1.5]), np.eye(1), np.zeros(1))
+    found = [
+        Candidate(NO_ADAPTATION, keep, keep, keep, None, 0.0),
+        Candidate(MEAN, keep, left, left, None, 0.0, displacement=1.0),
+    ]
+    source = np.repeat([[-1.0], [1.0]], 20, axis=0), np.repeat([0, 1], 20)
+    target = np.array(places)[:, None], np.array(labels)
+    judged = judge(found, source, target, "classification", LogisticRegression())
+    credit = np.array([0.0, 3.0])
+    assert rank(weigh(judged, credit), "auto", credit)[0] == first
 
 
 def test_suggestions_need_labels_of_the_source(open_question: tuple[Any, ...]) -> None:

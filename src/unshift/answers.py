@@ -47,10 +47,11 @@ def _expected(shown: Mapping[str, Any]) -> str:
     best, regression = shown["candidates"][0], shown["task"] == "regression"
     said = []
     if expected is not None and not regression:
+        bound = "at most " if shown["verdict"] == "not an affine shift" else ""
         said.append(
-            f"about {expected:.0%} of the predictions should be right, going by how the candidates "
-            "that are still believed in agree about the target and by how well the source's "
-            "classes are told apart."
+            f"{bound}about {expected:.0%} of the predictions should be right, going by how the "
+            "candidates that are still believed in agree about the target and by how well the "
+            "source's classes are told apart."
         )
     if best["error"] is not None and best["n_labelled"]:
         of = f"the {best['n_labelled']} labelled target rows"

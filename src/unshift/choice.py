@@ -46,8 +46,8 @@ OUTSIDE, WIDER, MORE, STAY = 0.12, 1.5, 0.02, 0.1
 # than any score. Where nothing fits, whitening pays: what it blows up may mean something else.
 FITS, TURNED, FALLEN, BLOWN_UP = 0.2, 0.03, 10.0, 0.1
 # A right candidate errs on a label this often: one label more that it gets right speaks for it
-# with log(7/3) nats, so that four are needed against all that scores may claim.
-DOUBT = 0.3
+# with 1.5 nats, so that two are needed against all that scores may claim.
+DOUBT = 0.18
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +125,8 @@ def judge(
             fitted[key] = fit_estimator(estimator, candidate.source(source[0]), source[1], None)
         gaps.append(errors(fitted[key].predict(candidate.target(target[0])), target[1], task))
     supports = _supports(np.stack(gaps), task)
+    if task == "classification":
+        supports -= SCORE_CAP * _no_better(candidates, np.stack(gaps) > 0)
     for candidate, gap, support in zip(candidates, gaps, supports, strict=True):
         judged.append(
             replace(
@@ -149,6 +151,21 @@ def _supports(gaps: Matrix, task: str) -> Vector:
     variance = max(float(np.median(gaps, axis=1).min()) / 0.45, np.finfo(np.float64).tiny)
     numbers: Vector = -np.minimum(0.5 * gaps / variance, np.log(10.0)).sum(axis=1)
     return numbers
+
+
+def _no_better(candidates: Sequence[Candidate], wrong: npt.NDArray[np.bool_]) -> Vector:
+    """1 for candidates (c,) that get no more labels right than rows left as they are, else 0.
+
+    Of ``wrong`` (c, n) only candidates that labels tell from 'no adaptation' are concerned: they
+    have not earned what their score claims for them.
+    """
+    none = next(
+        (w for c, w in zip(candidates, wrong, strict=True) if c.kind == NO_ADAPTATION), None
+    )
+    if none is None:
+        return np.zeros(len(candidates))
+    told = (wrong != none).any(axis=1)
+    return np.asarray(told & (wrong.sum(axis=1) >= none.sum()), dtype=np.float64)
 
 
 def misfit_scores(candidates: Sequence[Candidate], rows: float, unbound: float = UNBOUND) -> Vector:

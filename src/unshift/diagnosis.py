@@ -157,7 +157,7 @@ def diagnose(
         numbers["mmd2_unadapted"] = none.mmd2
     balance = _class_balance(best, evidence)
     verdict, why = _verdict(candidates, rivals, rows, p)
-    reasons = (why, *space.reasons, *_remarks(numbers, space), *_balance_remark(balance))
+    reasons = (why, *space.reasons, *_remarks(numbers, space, verdict), *_balance_remark(balance))
     return Diagnosis(verdict, reasons, numbers, balance)
 
 
@@ -228,14 +228,13 @@ def _verdict(
     return ALIGNED, f"The best map ({best.kind}) leaves MMD² {best.mmd2:.3g}."
 
 
-def _remarks(
-    numbers: dict[str, float],
-    space: SharedSpace,
-) -> list[str]:
+def _remarks(numbers: dict[str, float], space: SharedSpace, verdict: str) -> list[str]:
     remarks = []
     if "expected_accuracy" in numbers:
+        # what is not affine can only make it worse
+        bound = "at most " if verdict == NOT_AFFINE else ""
         remarks.append(
-            "A linear predictor trained on the source should be right on about "
+            f"A linear predictor trained on the source should be right on {bound}about "
             "{:.0%} of the target's rows.".format(numbers["expected_accuracy"])
         )
     remarks += [

@@ -70,7 +70,10 @@ def _tiles(fitted: Mapping[str, Any]) -> list[str]:
     tiles = []
     if "expected_accuracy" in numbers:
         expected = numbers["expected_accuracy"]
-        tiles.append(("Accuracy to expect", f"{expected:.0%}" if expected < 0.985 else "over 98%"))
+        words = f"{expected:.0%}" if expected < 0.985 else "over 98%"
+        if fitted["verdict"] == "not an affine shift":
+            words = f"{min(expected, 0.98):.0%} at most"
+        tiles.append(("Accuracy to expect", words))
     if best["weight"] is not None:
         tiles.append(("Belief in this alignment", f"{best['weight']:.0%}"))
     tiles.append(("Alignment", best["kind"]))
