@@ -81,10 +81,11 @@ def skada_adapter(name: str, **settings: object) -> Adapt:
 
         if name.startswith("TransferComponent") and len(source) + len(target) > MOST_KERNEL_ROWS:
             raise SkippedError(f"more than {MOST_KERNEL_ROWS} rows")
+        stacked = np.concatenate([source, target])
+        stacked = stacked[:, stacked.std(axis=0) > 0]  # a column of no variance makes some fail
         given = dict(settings)
         if "n_components" in given:
-            given["n_components"] = min(SUBSPACE, len(source), len(target), source.shape[1])
-        stacked = np.concatenate([source, target])
+            given["n_components"] = min(SUBSPACE, len(source), len(target), stacked.shape[1])
         domain = np.repeat([1, -2], [len(source), len(target)])
         adapter = getattr(skada, f"{name}Adapter")(**given)
         moved = adapter.fit_transform(stacked, sample_domain=domain)
