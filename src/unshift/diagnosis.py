@@ -266,5 +266,5 @@ def _of_residual(p: float) -> str:
     return (
         f"What the map leaves is more than sampling would leave of an affine shift (p = {p:.2g}, "
         "a test that allows for the map having been fitted): the shift is not only affine, or "
-        "this is not its map."
+        "this is not quite its map."
     )
