@@ -109,7 +109,7 @@ def _inspect(arguments: argparse.Namespace) -> None:
     shown = summary.inspection(load_alignment(arguments.model))
     model = model_or_none(arguments.model)
     d, e = shown["widths"]
-    lines = [f"{d} source and {e} target columns, {shown['components']} dimensions."]
+    lines = [f"{d} source and {e} target columns, {shown['components']} shared dimension(s)."]
     if shown["target_columns"]:
         lines.append(f"Target columns: {', '.join(shown['target_columns'])}")
     if model is not None:
@@ -122,9 +122,11 @@ def _inspect(arguments: argparse.Namespace) -> None:
     verdict = shown["verdict"]
     lines += ["", f"{verdict[0].upper()}{verdict[1:]}.", *answers.reasons(shown)]
     lines += ["", "Candidates, best first:"]
+    widest = max(len(c["kind"]) for c in shown["candidates"])
     for c in shown["candidates"]:
         error = "" if c["error"] is None else f"  error {c['error']:.3g} on {c['n_labelled']} rows"
-        lines.append(f"  {c['kind']:<24} MMD² {c['mmd2']:<10.3g} {c['starts']} descents{error}")
+        met = f"  met by {c['starts']} starts" if c["starts"] > 1 else ""
+        lines.append(f"  {c['kind']:<{widest}}  MMD² {c['mmd2']:<8.3g}{met}{error}")
     answer(arguments, shown, "\n".join(lines))
 
 
