@@ -25,6 +25,8 @@ Adapt = Callable[[Array, Array], tuple[Array, Array]]
 
 # Kernels between all rows: what fits a few seconds and a few hundred megabytes.
 MOST_KERNEL_ROWS = 1700
+# Hundreds of eigendecompositions of the covariance, one after another: minutes at 1,024 columns.
+MOST_MONGE_COLUMNS = 300
 # Added to covariances of standardised columns: at the libraries' default, 1e-8, what a column of no
 # variance has makes the maps fail.
 REGULARISATION = 1e-3
@@ -81,6 +83,8 @@ def skada_adapter(name: str, **settings: object) -> Adapt:
 
         if name.startswith("TransferComponent") and len(source) + len(target) > MOST_KERNEL_ROWS:
             raise SkippedError(f"more than {MOST_KERNEL_ROWS} rows")
+        if name.startswith("MultiLinearMonge") and source.shape[1] > MOST_MONGE_COLUMNS:
+            raise SkippedError(f"more than {MOST_MONGE_COLUMNS} columns")
         stacked = np.concatenate([source, target])
         stacked = stacked[:, stacked.std(axis=0) > 0]  # a column of no variance makes some fail
         given = dict(settings)
