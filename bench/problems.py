@@ -13,7 +13,7 @@ Families, each of which counts the same whatever its number of problems:
 - ``controls``: two halves of the same data, where there is nothing to gain.
 - ``symmetric``: two alignments fit equally well by construction; only the verdict is judged.
 
-A source of more than MOST_ROWS rows is cut to a random MOST_ROWS of them. Every problem draws from
+A source of more than 3,000 rows is cut to a random 3,000 of them. Every problem draws from
 a generator seeded by its own name, so that it is the same in whatever order problems are made.
 """
 
