@@ -74,3 +74,11 @@ def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
     target.insert(2, LABEL, labels)
     target.insert(0, "sample", [f"{i:04d}" for i in range(300)])
     return source, target
+
+
+def written(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The same, in source.csv and target.csv of a folder."""
+    source, target = frames()
+    source.to_csv(folder / "source.csv", index=False)
+    target.to_csv(folder / "target.csv", index=False)
+    return source, target

@@ -15,7 +15,7 @@ import pytest
 from pyarrow import feather
 
 import unshift
-from commands import LABEL, NAMES, frames, run, signal_once, start
+from commands import LABEL, NAMES, frames, run, signal_once, start, written
 from unshift.cli import main
 from unshift.model import load_model
 
@@ -25,9 +25,7 @@ OURS = ["metrics.json", "model.unshift", "predictions.csv", "report.html"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fit")
-    source, target = frames()
-    source.to_csv(folder / "source.csv", index=False)
-    target.to_csv(folder / "target.csv", index=False)
+    written(folder)
     assert fit_in(folder, "source.csv", "target.csv", "--id", "sample") == 0
     return folder
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv, feather
 
-from commands import LABEL, command, environment, frames, run, signal_once, start
+from commands import LABEL, command, environment, run, signal_once, start, written
 from unshift import outputs, stream, table_base
 from unshift.cli import main
 from unshift.model import load_model
@@ -29,9 +29,7 @@ ROWS, ROWS_SLOW = 60_000, 30_000
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fitted model, and larger files of target rows in float64 and float32."""
     folder = tmp_path_factory.mktemp("stream")
-    source, target = frames()
-    source.to_csv(folder / "source.csv", index=False)
-    target.to_csv(folder / "target.csv", index=False)
+    _, target = written(folder)
     words = ["fit", folder / "source.csv", folder / "target.csv", "--id", "sample"]
     done = run(*words, "--label", LABEL, "--out", folder / "fit")
     assert done.returncode == 0, done.stderr

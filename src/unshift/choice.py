@@ -124,9 +124,10 @@ def judge(
         if key not in fitted:
             fitted[key] = fit_estimator(estimator, candidate.source(source[0]), source[1], None)
         gaps.append(errors(fitted[key].predict(candidate.target(target[0])), target[1], task))
-    supports = _supports(np.stack(gaps), task)
+    all_gaps = np.stack(gaps)
+    supports = _supports(all_gaps, task)
     if task == "classification":
-        supports -= SCORE_CAP * _no_better(candidates, np.stack(gaps) > 0)
+        supports -= SCORE_CAP * _no_better(candidates, all_gaps > 0)
     for candidate, gap, support in zip(candidates, gaps, supports, strict=True):
         judged.append(
             replace(

@@ -22,7 +22,6 @@ P5, ALL = str(DIMENSION), "all"
 EMBEDDED = 20
 FORMS = (TEXT.name, NOTEBOOK.name)
 WORST = "gain of the worst pair over 'none', at least"
-SWAPPED = "pairs anti-aligned, at most"
 
 
 def of_network(
